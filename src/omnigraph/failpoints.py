@@ -63,6 +63,9 @@ class Failpoint(StrEnum):
     CLEANUP_BRANCH = "cleanup.resolve_branch_snapshot"
     CLEANUP_FORK = "cleanup.reconcile_fork"
     CLEANUP_TABLE = "cleanup.table_gc"
+    CLEANUP_MANIFEST = "cleanup.manifest_gc"
+    CLEANUP_MARKED = "cleanup.post_mark_pre_manifest_gc"
+    CLEANUP_RECLAIMED = "cleanup.post_manifest_gc"
 
     ROLL_FORWARD = "recovery.before_roll_forward_publish"
     ROLLBACK_DECIDED = "recovery.post_decision_pre_restore"

@@ -94,6 +94,14 @@ PUBLISH_LOCKS = 64
 BRANCH_STATES_MAX = 32
 """Manifest states kept per graph: one per branch in use, and as many past ones."""
 
+MANIFEST_SECONDS_MIN = 3600.0
+"""Cleanup of an object store keeps versions of the manifest that were replaced less than this ago: a publisher without a
+lock may still stand on one, and Lance would not notice what came between."""
+
+KNOWN_HEAD_SECONDS_MAX = 600.0
+"""A publisher uses a state of the manifest that it knows for as long as this, and then asks for the newest; much less than
+`MANIFEST_SECONDS_MIN`."""
+
 COMMIT_STEPS_MAX = 16
 """Manifest versions tried past a commit's recorded one: each step is a metadata change that slipped in."""
 
@@ -258,6 +266,9 @@ BTREE_BYTES_MAX = 512 * 1024 * 1024
 
 BTREE_SAMPLE_ROWS = 65_536
 """Rows of a column that is not in order, to see whether texts come more than once: only then is it sorted here."""
+
+VERSION_STEPS_MAX = 16
+"""Versions of the manifest that a probe follows one by one on a disk, before it lists them."""
 
 IMAGE_CHUNKS_MAX = 32
 """Chunks of a derived image before it is made whole: kernels slow down with chunks."""

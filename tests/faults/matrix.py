@@ -22,6 +22,9 @@ _AGAIN = f"{INTERRUPTED}::test_r2_r3_r4_a_recovery_that_dies_again_and_again_end
 _UNREADABLE = (
     f"{SIDECARS}::test_i4_i5_a_sidecar_that_cannot_be_understood_stops_writers_and_not_readers"
 )
+_CLEANED = (
+    "test_cleanup.py::test_a_killed_cleanup_touches_nothing_visible_and_is_finished_by_the_next"
+)
 _NAME_AGAIN = f"{BRANCHES}::test_c2_c3_a_deleted_name_can_be_taken_again_whatever_was_left"
 
 MATRIX: Final[dict[str, str]] = {
@@ -72,6 +75,7 @@ MATRIX: Final[dict[str, str]] = {
     "C6": f"{CLEANUP}::test_a_branch_that_cannot_be_read_stops_everything_and_is_named_once",
     "C8": f"{BRANCHES}::test_c8_the_next_open_discards_what_a_deleted_branch_left",
     "C9": f"{BRANCHES}::test_c9_an_orphan_is_recorded_once_however_often_that_fails",
+    **dict.fromkeys(("C10", "C11", "C12"), _CLEANED),
     # 8.8 sidecar I/O and parsing
     "I1": f"{SIDECARS}::test_i1_a_sidecar_that_cannot_be_written_stops_the_write",
     "I2": f"{SIDECARS}::test_i2_a_folder_that_cannot_be_listed_stops_writes_and_opens_until_it_can",
@@ -128,7 +132,7 @@ ROWS: Final[dict[str, int]] = {
     "D": 3,
     "K": 7,
     "E": 4,
-    "C": 9,
+    "C": 12,
     "I": 8,
     "R": 10,
     "N": 7,

@@ -10,7 +10,8 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
-from tests.support.maintenance import OLDER, PERSON, content, made
+from omnigraph.storage.layout import MANIFEST
+from tests.support.maintenance import OLDER, content, made
 from tests.support.settled import assert_settled
 
 
@@ -49,7 +50,7 @@ def test_a_cleanup_that_was_first_refuses_the_branch(tmp_path: Path) -> None:
     assert sum(table.versions_removed for table in removed.tables) > 0
     (error,) = came
     assert isinstance(error, HistoryReclaimed)
-    assert error.details["history_reclaimed"]["table_key"] == PERSON
+    assert error.details["history_reclaimed"]["table_key"] == MANIFEST
     assert [branch.name for branch in graph.branches()] == ["main"]
     assert_settled(graph)
 

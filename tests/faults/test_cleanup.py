@@ -1,4 +1,4 @@
-"""Cleanup that fails or dies: rows C4 to C7 as error and as process death; nothing visible is ever touched."""
+"""Cleanup that fails or dies: rows C4 to C8 as error and as process death; nothing visible is ever touched."""
 
 from pathlib import Path
 
@@ -14,11 +14,17 @@ from tests.support.settled import assert_settled
 
 POINTS = (
     (Failpoint.CLEANUP_BRANCH, 0),
-    (Failpoint.CLEANUP_BRANCH, 5),
+    (Failpoint.CLEANUP_BRANCH, 1),
     (Failpoint.CLEANUP_FORK, 0),
     (Failpoint.CLEANUP_TABLE, 0),
     (Failpoint.CLEANUP_TABLE, 1),
     (Failpoint.CLEANUP_TABLE, 3),
+    (Failpoint.CLEANUP_MANIFEST, 0),
+    (Failpoint.CLEANUP_MANIFEST, 1),
+    (Failpoint.CLEANUP_MARKED, 0),
+    (Failpoint.CLEANUP_MARKED, 1),
+    (Failpoint.CLEANUP_RECLAIMED, 0),
+    (Failpoint.CLEANUP_RECLAIMED, 1),
     (Failpoint.FORK_CLASSIFY_READ, 0),
 )
 
@@ -54,8 +60,9 @@ def assert_converged(graph: Graph) -> None:
     """The next cleanup finishes the work, the one after it has nothing to do, and writers go on."""
     graph.cleanup(keep=1, confirm=True)
     again = graph.cleanup(keep=1, confirm=True)
-    assert [(t.versions_removed, t.forks_removed, t.dropped, t.error) for t in again.tables] == [
-        (0, (), False, None) for _ in again.tables
+    cleaned = (*again.tables, again.manifest)
+    assert [(t.versions_removed, t.forks_removed, t.dropped, t.error) for t in cleaned] == [
+        (0, (), False, None) for _ in cleaned
     ]
     graph.mutate(ADD, {"name": "after"}, branch="work")
     graph.merge("work")
@@ -81,7 +88,7 @@ def count_failures(graph: Graph) -> int:
         report = graph.cleanup(keep=1, confirm=True)
     except OmniError:
         return 1
-    return len([one for one in report.tables if one.error])
+    return len([one for one in (*report.tables, report.manifest) if one.error])
 
 
 @pytest.mark.parametrize(("at", "skip"), POINTS)

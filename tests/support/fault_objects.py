@@ -134,6 +134,9 @@ class FaultObjects:
     def list(self, prefix: str) -> tuple[str, ...]:
         return self._run("list", StoreAction.LIST, lambda: self._inner.list(prefix), prefix)
 
+    def times(self, prefix: str) -> Mapping[str, int]:
+        return self._run("times", StoreAction.LIST, lambda: self._inner.times(prefix), prefix)
+
     def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
         return self._run("stamps", StoreAction.LIST, lambda: self._inner.stamps(paths), *paths)
 

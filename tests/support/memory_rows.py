@@ -1,16 +1,30 @@
 """Keyed rows in memory: the `Rows` seam without Lance, for tests of what stands on it."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.errors import BranchInUse, ForkExists, RowContention, TableExists, TableNotFound
+from omnigraph.errors import (
+    BranchInUse,
+    ForkExists,
+    HistoryReclaimed,
+    RowContention,
+    TableExists,
+    TableNotFound,
+)
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.rows import Image
-from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
+from omnigraph.storage.values import (
+    MAIN_INCARNATION,
+    BranchRef,
+    Incarnation,
+    Reclaimed,
+    VersionInfo,
+)
 
 _EVERYTHING = "*"
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
@@ -70,12 +84,18 @@ class MemoryRows:
         with self._lock:
             line = self._line(branch)
             at = line.head if version is None else version
+            if at not in line.commits and at < line.head:
+                raise HistoryReclaimed(self.name, at)
             if at not in line.commits:
                 raise TableNotFound(f"{self.name} at version {at}")
             image = self._image(branch, line, at)
         record(Cost.MANIFEST_OPENS)
         record(Cost.MANIFEST_SCANS)
         return image
+
+    def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
+        image = self.load(branch)
+        return image.rows.filter(pc.is_in(image.rows[self.key], value_set=pa.array(keys)))
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
@@ -159,6 +179,28 @@ class MemoryRows:
         record(Cost.MANIFEST_FOLDS)
         return True
 
+    # ---- versions
+
+    def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:
+        with self._lock:
+            found = sorted(self._line(branch).commits)
+        return tuple(VersionInfo(version=Version(one), created_us=one) for one in found)
+
+    def has_version(self, branch: str | None, version: Version) -> bool:
+        with self._lock:
+            return version in self._line(branch).commits
+
+    def reclaim(
+        self, branch: str | None, versions: Sequence[Version], *, dry_run: bool
+    ) -> Reclaimed:
+        with self._lock:
+            line = self._line(branch)
+            forked = {one.parent_version for one in self.lines.values() if one.parent == branch}
+            gone = [v for v in versions if v in line.commits and v not in {line.head, *forked}]
+            for version in () if dry_run else gone:
+                del line.commits[version]
+        return Reclaimed(versions=len(gone), bytes=0)
+
     # ---- branches
 
     def branches(self) -> Mapping[str, BranchRef]:
@@ -167,6 +209,9 @@ class MemoryRows:
 
     def branch_names(self) -> frozenset[str]:
         return frozenset(self.branches())
+
+    def branch_marks(self) -> Mapping[str, Hashable]:
+        return {name: ref.incarnation for name, ref in self.branches().items()}
 
     def address_outside(self, branch: str | None) -> str | None:
         return None
@@ -181,6 +226,8 @@ class MemoryRows:
             if name in self.leftovers:
                 raise ForkExists(self.name, name, has_ref=False)
             parent = self._line(source)
+            if version not in parent.commits:
+                raise HistoryReclaimed(self.name, version)
             self._incarnations += 1
             self.lines[name] = _Line(
                 incarnation=(*parent.incarnation, (version, f"life-{self._incarnations}")),

@@ -28,6 +28,11 @@ def merge_key(branch: str | None) -> LockKey:
     return lock_key(_MERGE, branch)
 
 
+def manifest_key(branch: str | None) -> LockKey:
+    """The lock of whoever removes old versions of the manifest on a Lance branch, or makes one of them lasting."""
+    return lock_key(TableKey("__manifest__"), branch)
+
+
 INIT = LockKey(TableKey("__init__"))
 """The lock of whoever creates the graph."""
 

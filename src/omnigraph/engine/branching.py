@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from omnigraph.commit.locks import HeldLocks, branch_key, lock_key
+from omnigraph.commit.locks import HeldLocks, branch_key, lock_key, manifest_key
 from omnigraph.engine.keyed import Effect, Receipt, Verb, effect_once, make_request
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import BranchExists, HistoryReclaimed, OmniError
@@ -34,9 +34,9 @@ def create(
 ) -> tuple[Branch, BranchState]:
     """Make a branch that shows what its source shows; gives the state it was made from as well.
 
-    Cleanup removes versions of a table under its lock, and keeps what a live branch shows. What the source shows
-    when the branch exists is safe without a lock; what it showed before is opened under the lock of its table: either
-    cleanup came first, and the branch is removed again, or cleanup comes later and sees the branch.
+    Cleanup removes versions of a table, and of the manifest, under its lock, and keeps what a live branch shows. What
+    the source shows when the branch exists is safe without a lock; what it showed before is opened under the lock:
+    either cleanup came first, and the branch is removed again, or cleanup comes later and sees the branch.
     """
     engine.require_writable(OPERATION)
     new_branch_name(name, OPERATION)
@@ -141,27 +141,28 @@ def _create_from_now(engine: Engine, name: str, source: BranchName) -> tuple[Bra
         state=base,
         is_alone=engine.store.root.is_distant,
     )
-    left = _list_moved_tables(engine, base)
-    if left:
-        with _lock_tables(engine, left):
-            _require_versions(engine, made, left)
+    now = engine.manifest.current(base.branch)
+    if now.version != base.version:
+        left = _list_moved_tables(base, now)
+        with _lock_versions(engine, base, left):
+            _require_versions(engine, made, base, left)
     return made, base
 
 
-def _list_moved_tables(engine: Engine, base: BranchState) -> list[Entry]:
+def _list_moved_tables(base: BranchState, now: BranchState) -> list[Entry]:
     """The tables that the source shows at another version by now."""
-    now = engine.manifest.current(base.branch).snapshot.entries
+    shown = now.snapshot.entries
     return [
         e
         for e in base.snapshot.entries.values()
-        if e.table_key not in now or now[e.table_key].at != e.at
+        if e.table_key not in shown or shown[e.table_key].at != e.at
     ]
 
 
 def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
     fail(Failpoint.BRANCH_PAST)
     entries = list(base.snapshot.entries.values())
-    with _lock_tables(engine, entries):
+    with _lock_versions(engine, base, entries):
         made = create_branch(
             engine.manifest,
             engine.store.tables,
@@ -170,19 +171,25 @@ def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
             at=base.version,
             is_alone=engine.store.root.is_distant,
         )
-        _require_versions(engine, made, entries)
+        _require_versions(engine, made, base, entries)
     return made
 
 
-def _lock_tables(engine: Engine, entries: Iterable[Entry]) -> AbstractContextManager[HeldLocks]:
-    """Hold the locks of tables, so that no cleanup removes versions of them."""
+def _lock_versions(
+    engine: Engine, base: BranchState, entries: Iterable[Entry]
+) -> AbstractContextManager[HeldLocks]:
+    """Hold the locks of tables and of the manifest, so that no cleanup removes versions of them."""
     keys = [lock_key(e.table_key, e.at.branch) for e in entries]
+    keys.append(manifest_key(base.image.branch))
     return engine.committer.locks.acquire(keys, Activity(OPERATION))
 
 
-def _require_versions(engine: Engine, made: Branch, entries: Iterable[Entry]) -> None:
+def _require_versions(
+    engine: Engine, made: Branch, base: BranchState, entries: Iterable[Entry]
+) -> None:
     """Open every version a branch was made of; it is taken back when one of them is gone."""
     try:
+        engine.manifest.require_version(base)
         for entry in entries:
             # What is open may have been removed by another process since.
             engine.store.tables.forget(entry.at.path, entry.at.branch)

@@ -1,6 +1,6 @@
 """Tagging: give a commit a name, so that no cleanup takes away what it shows, and free the name again."""
 
-from omnigraph.commit.locks import lock_key
+from omnigraph.commit.locks import lock_key, manifest_key
 from omnigraph.engine.history.compare import resolve_state
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import NotFound
@@ -22,8 +22,8 @@ def create_tag(
 ) -> Tag:
     """Name the commit at a point of history; a name that another commit has is refused.
 
-    The locks of its tables are held meanwhile: either cleanup came first and a version is missing, or it comes later
-    and sees the tag.
+    The locks of its tables and of the manifest are held meanwhile: either cleanup came first and a version is missing,
+    or it comes later and sees the tag.
     """
     engine.require_writable("tag create")
     chosen = tag_name(name)
@@ -38,7 +38,9 @@ def create_tag(
     )
     entries = state.snapshot.entries.values()
     keys = [lock_key(entry.table_key, entry.at.branch) for entry in entries]
+    keys.append(manifest_key(state.image.branch))
     with engine.committer.locks.acquire(keys, _ACTIVITY):
+        engine.manifest.require_version(state)
         for entry in entries:
             # What is open may have been removed by another process since.
             engine.store.tables.forget(entry.at.path, entry.at.branch)

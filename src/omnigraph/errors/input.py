@@ -165,10 +165,18 @@ class HistoryReclaimed(NotFoundError):
     kind = "history_reclaimed"
     http_code = None
 
-    def __init__(self, table_key: str, version: int) -> None:
+    def __init__(self, table_key: str, version: int, commit: str | None = None) -> None:
+        what = (
+            f"version {version} of {table_key}"
+            if commit is None
+            else f"what commit {commit} showed"
+        )
+        facts = {"table_key": table_key, "table_version": version}
         super().__init__(
-            f"version {version} of {table_key} does not exist any more: cleanup removed it, or it was deleted with its branch",
-            details={"history_reclaimed": {"table_key": table_key, "table_version": version}},
+            f"{what} does not exist any more: cleanup removed it, or it was deleted with its branch",
+            details={
+                "history_reclaimed": facts if commit is None else facts | {"commit_id": commit}
+            },
             hint="read a later commit; a branch at a commit, or a cleanup that keeps more, keeps a commit readable",
         )
 

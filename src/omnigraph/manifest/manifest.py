@@ -1,14 +1,21 @@
 """The manifest of one graph: its rows, cached branch states, and reads of a branch, now or in the past."""
 
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.limits import BRANCH_STATES_MAX, PUBLISH_LOCK_SECONDS_MAX, PUBLISH_LOCKS
+from omnigraph.limits import (
+    BRANCH_STATES_MAX,
+    HEAD_READS_MAX,
+    KNOWN_HEAD_SECONDS_MAX,
+    PUBLISH_LOCK_SECONDS_MAX,
+    PUBLISH_LOCKS,
+)
 from omnigraph.manifest.lineage import LegacyLineage, Lineage
 from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
@@ -17,7 +24,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.table import Locks
 from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation, Reclaimed
 from omnigraph.values import dataclass
 
 
@@ -37,6 +44,7 @@ class Heads:
         self._lock = threading.Lock()
         self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
         self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
+        self._seen: dict[BranchName, float] = {}
         # A fixed set of locks: two branches may share one, and none is ever left over.
         self._locks = tuple(threading.Lock() for _ in range(PUBLISH_LOCKS))
 
@@ -68,6 +76,7 @@ class Heads:
             self._newest.move_to_end(state.branch)
             while len(self._newest) > BRANCH_STATES_MAX:
                 lost.append(self._newest.popitem(last=False)[0])
+                self._seen.pop(lost[-1], None)
         self._report(lost)
         return state
 
@@ -75,6 +84,7 @@ class Heads:
         """Drop the cached state: the next read loads it again."""
         with self._lock:
             self._newest.pop(branch, None)
+            self._seen.pop(branch, None)
 
     def end(self, branch: BranchName) -> None:
         """Drop a deleted branch here and in every cache."""
@@ -86,6 +96,7 @@ class Heads:
         with self._lock:
             self._newest.clear()
             self._past.clear()
+            self._seen.clear()
 
     def past(self, name: Hashable, load: Callable[[], BranchState]) -> BranchState:
         """Give a past state; it never changes, so it is loaded once while it is cached."""
@@ -99,6 +110,22 @@ class Heads:
             while len(self._past) > BRANCH_STATES_MAX:
                 self._past.popitem(last=False)
         return found
+
+    def note_seen(self, branch: BranchName, moment: float) -> None:
+        """Note the moment at which the cached state was the newest."""
+        with self._lock:
+            if branch in self._newest:
+                self._seen[branch] = moment
+
+    def seen(self, branch: BranchName) -> float:
+        """Give the last moment at which the cached state was known to be the newest."""
+        with self._lock:
+            return self._seen.get(branch, -math.inf)
+
+    def drop_past(self) -> None:
+        """Drop the past states: cleanup may have removed some of them."""
+        with self._lock:
+            self._past.clear()
 
     def _report(self, lost: list[BranchName]) -> None:
         # Outside the lock: a listener may call this object.
@@ -146,15 +173,47 @@ class Manifest:
         A caller that has just listed the branches gives the `branch_incarnation` and spares its read. A caller that
         reads all branches does not `remember` them, so that those in use stay cached.
         """
+        for _ in range(HEAD_READS_MAX - 1):
+            # Others may replace the newest version, and cleanup remove it, before it is read.
+            with suppress(HistoryReclaimed):
+                return self._current(branch, branch_incarnation, remember=remember)
+        return self._current(branch, branch_incarnation, remember=remember)
+
+    def _current(
+        self, branch: BranchName, branch_incarnation: Incarnation | None, *, remember: bool
+    ) -> BranchState:
         cached = self.heads.get(branch)
         alive = (
             self.branch_incarnation(branch) if branch_incarnation is None else branch_incarnation
         )
         version = self.rows.head(lance_branch(branch))
         if cached is not None and cached.version == version and cached.branch_incarnation == alive:
+            self.note_head(branch)
             return cached
         state = self.load(branch, version)
-        return self.heads.keep(state) if remember else state
+        if remember:
+            self.heads.keep(state)
+            self.note_head(branch)
+        return state
+
+    def note_head(self, branch: BranchName) -> None:
+        """Note that the cached state of a branch is its newest at this moment."""
+        self.heads.note_seen(branch, self.runtime.monotonic())
+
+    def known_head(self, branch: BranchName) -> BranchState | None:
+        """Give the cached state of main or of a branch, if a swap may start from it without a look at the store.
+
+        A swap notices what came since its state by the versions in between, and cleanup removes versions. Where
+        publishers lock one another out, the newest version is found here, by a few system calls, and nobody moves
+        it before the swap. Elsewhere cleanup keeps versions for much longer than a state is used without a look.
+        """
+        state = self.heads.get(branch)
+        if state is None:
+            return None
+        if self.publish_locks is not None:
+            return state if self.rows.head(lance_branch(branch)) == state.version else None
+        age = self.runtime.monotonic() - self.heads.seen(branch)
+        return state if age <= KNOWN_HEAD_SECONDS_MAX else None
 
     def load(self, branch: BranchName, version: Version | None = None) -> BranchState:
         """Read a state from the rows without the cache of states."""
@@ -205,6 +264,20 @@ class Manifest:
             return self.load(branch, version)
         except NotFoundError as error:
             raise HistoryReclaimed(MANIFEST, version) from error
+
+    def require_version(self, state: BranchState) -> None:
+        """Raise `HistoryReclaimed` unless the version of a state can still be read, whatever is cached."""
+        if not self.rows.has_version(state.image.branch, state.version):
+            raise HistoryReclaimed(MANIFEST, state.version)
+
+    def reclaim(
+        self, branch: BranchName, versions: Sequence[Version], *, dry_run: bool
+    ) -> Reclaimed:
+        """Remove versions of a branch, or count what would go; the caller knows that nobody needs them."""
+        try:
+            return self.rows.reclaim(lance_branch(branch), versions, dry_run=dry_run)
+        finally:
+            self.heads.drop_past()
 
     def _holder(self, branch: BranchName, version: Version) -> BranchName:
         """Find the branch that stores a version: versions before the fork are the parent's."""

@@ -116,13 +116,13 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
 def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
     """Choose the state to start from.
 
-    The first round uses the cached state of main. It may be stale; the swap then fails, because every publish
-    rewrites the head row. A swap does not notice another incarnation of a branch, so the state of a branch is read;
+    The first round uses the cached state of main, if it may. It may be stale; the swap then fails, because every
+    publish rewrites the head row. A swap does not notice another incarnation of a branch, so the state of a branch is read;
     and so is any state when no swap follows.
     """
     contend(Failpoint.PUBLISH_LOAD, lance_branch(change.branch))
     if round_ == 0 and change.branch == MAIN and not change.writes_nothing:
-        known = manifest.heads.get(MAIN)
+        known = manifest.known_head(MAIN)
         if known is not None and known.stamp == CURRENT:
             return known
     return load_migrated(manifest, change.branch)
@@ -202,6 +202,7 @@ def _visible(
     after = state.after(records, version, image, merged_commits)
     if is_next:
         manifest.heads.keep(after)
+        manifest.note_head(after.branch)
     else:
         # Something that is no publish came between (a fold, a stamp): its part is not in what we know.
         manifest.heads.drop(state.branch)

@@ -7,7 +7,7 @@ from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import COMMIT_STEPS_MAX
 from omnigraph.manifest.lineage import ambiguous, commit_not_found, parse_moment
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.records import GraphCommit, lance_branch
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.tags import find_tag
 from omnigraph.storage.layout import MANIFEST
@@ -56,7 +56,7 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
     try:
         current = manifest.current(branch)
     except NotFoundError as error:
-        raise HistoryReclaimed(MANIFEST, commit.manifest_version) from error
+        raise HistoryReclaimed(MANIFEST, commit.manifest_version, commit.id) from error
     if current.head is not None and current.head.id == commit.id:
         return current
     # The state that first shows a commit never changes, so it is searched for once.
@@ -67,10 +67,24 @@ def _find_state_showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
     # The recorded version was chosen before the swap; a change of metadata may have taken it.
     for step in range(COMMIT_STEPS_MAX):
         version = Version(commit.manifest_version + step)
-        state = manifest.past(commit.branch, version)
+        try:
+            state = manifest.past(commit.branch, version)
+        except HistoryReclaimed:
+            return _showing_later(manifest, commit)
         if not state.has_lineage or state.shows(commit.id) is not None:
             return state.before_rest_of_group(commit)
-    raise HistoryReclaimed(MANIFEST, commit.manifest_version)
+    raise HistoryReclaimed(MANIFEST, commit.manifest_version, commit.id)
+
+
+def _showing_later(manifest: Manifest, commit: GraphCommit) -> BranchState:
+    """Find a state that shows the same rows, if maintenance made one before the next commit: cleanup may have kept that."""
+    versions = manifest.rows.versions(lance_branch(commit.branch))
+    later = next((one.version for one in versions if one.version > commit.manifest_version), None)
+    if later is not None:
+        state = manifest.past(commit.branch, later)
+        if state.head is not None and state.head.id == commit.id:
+            return state
+    raise HistoryReclaimed(MANIFEST, commit.manifest_version, commit.id)
 
 
 def find_commit(manifest: Manifest, name: str) -> GraphCommit:

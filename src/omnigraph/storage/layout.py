@@ -25,6 +25,9 @@ CONDITIONS: Final = "__locks/conditions.json"
 OBJECT_GUARD: Final = f"{LOCKS}/objects#0"
 """Kernel lock under which local texts are replaced; named like a temporary file, so that no listing shows it."""
 
+RECLAIMED: Final = f"{LOCKS}/reclaimed.json"
+"""Written before versions of the manifest are removed: whoever knows a newest version by its neighbours looks again."""
+
 STAGING_DIR: Final = "__staging"
 PAST_SCHEMAS: Final = "__schemas"
 """Directory of the schemas that were replaced, each under the operation that replaced it."""

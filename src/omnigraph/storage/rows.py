@@ -1,6 +1,6 @@
 """The seam to keyed rows with a conditional merge: the manifest, and small tables like it; and images of their rows."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import InternalError
 from omnigraph.ids import Version
 from omnigraph.limits import IMAGE_CHUNKS_MAX
-from omnigraph.storage.values import BranchRef, Incarnation
+from omnigraph.storage.values import BranchRef, Incarnation, Reclaimed, VersionInfo
 from omnigraph.values import dataclass
 
 
@@ -107,6 +107,10 @@ class Rows(Protocol):
         """Load all rows, at HEAD unless a version is named; a cached version is not read again."""
         ...
 
+    def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
+        """Find rows at HEAD by key, the newest first; the search ends where the first of them are found."""
+        ...
+
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
     ) -> Image | None:
@@ -142,12 +146,30 @@ class Rows(Protocol):
         """Rewrite the newest fragments into one, `whole`: all of them; False when there was nothing to fold or a swap came first."""
         ...
 
+    def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:
+        """List the versions of a branch that can still be read, oldest first; reads none of them where it can."""
+        ...
+
+    def has_version(self, branch: str | None, version: Version) -> bool:
+        """Tell whether a version can still be read, whatever is cached."""
+        ...
+
+    def reclaim(
+        self, branch: str | None, versions: Sequence[Version], *, dry_run: bool
+    ) -> Reclaimed:
+        """Remove versions of a branch and the files only they use; with `dry_run`, count what would go."""
+        ...
+
     def branches(self) -> Mapping[str, BranchRef]:
         """The branches, by name, without main."""
         ...
 
     def branch_names(self) -> frozenset[str]:
         """The names of the branches, without main; one listing, however many there are."""
+        ...
+
+    def branch_marks(self) -> Mapping[str, Hashable]:
+        """Give each branch a mark that another branch of the same name does not have; one listing where it can."""
         ...
 
     def address_outside(self, branch: str | None) -> str | None:

@@ -80,7 +80,7 @@ def open_store(
         index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
     )
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
-    # Versions of the manifest are never removed.
+    # Whoever removes versions of the manifest leaves a mark first.
     internal = Datasets(
         root,
         options,

@@ -10,6 +10,7 @@ import pytest
 from omnigraph.errors import (
     BranchInUse,
     ForkExists,
+    HistoryReclaimed,
     InternalError,
     RowContention,
     TableExists,
@@ -554,6 +555,69 @@ def test_another_handle_notices_the_new_life_by_itself(
 def test_the_life_of_any_name_can_be_read(rows: Rows, first: Image, name: str) -> None:
     ref = rows.create_branch(name, None, first.version)
     assert rows.incarnation(name) == ref.incarnation != MAIN_INCARNATION
+
+
+# ---- old versions
+
+
+def swap_each(rows: Rows, commits: list[str]) -> None:
+    """Publish commits, each on top of the last."""
+    for commit in commits:
+        image = rows.load(None)
+        rows.swap(image, link(commit, head_of(image.rows)), "head")
+
+
+def test_versions_that_are_reclaimed_are_gone_and_the_others_stay(rows: Rows, first: Image) -> None:
+    swap_each(rows, ["a", "b", "c", "d"])
+    rows.create_branch("side", None, Version(2))
+    before = cells(rows.load(None, Version(3)).rows)
+    assert [one.version for one in rows.versions(None)] == [1, 2, 3, 4, 5]
+    asked = [Version(1), Version(2), Version(4)]
+    assert rows.reclaim(None, asked, dry_run=True).versions == 2
+    assert len(rows.versions(None)) == 5
+    # The store keeps what a branch stands on, whatever is asked.
+    assert rows.reclaim(None, asked, dry_run=False).versions == 2
+    assert [one.version for one in rows.versions(None)] == [2, 3, 5]
+    assert [rows.has_version(None, Version(n)) for n in (1, 2, 3, 4, 5)] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert rows.head(None) == 5
+    assert cells(rows.load(None, Version(3)).rows) == before
+    with pytest.raises(HistoryReclaimed):
+        rows.load(None, Version(4))
+    assert rows.load("side").version == 2
+    assert rows.swap(rows.load(None), link("e", "d"), "head") == 6
+
+
+def test_a_branch_of_a_version_that_is_gone_is_refused(rows: Rows, first: Image) -> None:
+    swap_each(rows, ["a", "b"])
+    rows.reclaim(None, [Version(2)], dry_run=False)
+    with pytest.raises(HistoryReclaimed):
+        rows.create_branch("side", None, Version(2))
+    assert rows.branch_names() == frozenset()
+
+
+def test_a_branch_of_the_same_name_has_another_mark(rows: Rows, first: Image) -> None:
+    rows.create_branch("side", None, first.version)
+    rows.create_branch("other", None, first.version)
+    before = rows.branch_marks()
+    assert before.keys() == {"side", "other"}
+    rows.delete_branch("side")
+    rows.create_branch("side", None, first.version)
+    after = rows.branch_marks()
+    assert after["other"] == before["other"]
+    assert after["side"] != before["side"]
+
+
+def test_the_newest_rows_are_found_by_key(rows: Rows, first: Image) -> None:
+    swap_each(rows, ["a", "b", "c"])
+    assert cells(rows.find_newest(None, ["head"])) == {"head": "c"}
+    assert cells(rows.find_newest(None, ["a"])) == {"a": "genesis"}
+    assert cells(rows.find_newest(None, ["nobody"])) == {}
 
 
 def test_branching_writes_no_rows_and_moves_no_version(rows: Rows, first: Image) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from omnigraph.commit.guard import drift
@@ -10,6 +11,7 @@ from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
 from omnigraph.display import Sheet, Shown, count_of, spell_bytes, tabulate
 from omnigraph.engine.attempt import wait_for_schema_change
+from omnigraph.engine.maintenance.manifest_versions import reclaim_manifest
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.maintenance.orphans import (
     ACTIVITY,
@@ -19,26 +21,24 @@ from omnigraph.engine.maintenance.orphans import (
 )
 from omnigraph.engine.maintenance.retention import (
     CommitTime,
-    PinnedVersions,
+    Live,
+    PinnedStates,
     Retention,
-    live_snapshots,
     parse_retention,
 )
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import OmniError, StorageError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, BranchName, TableKey, Version
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraph.logs import get_logger
-from omnigraph.manifest.records import CommitKind, graph_branch
-from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.records import CommitKind, graph_branch, lance_branch
 from omnigraph.manifest.table_history import TableIncarnation
 from omnigraph.pipeline.progress import Tell, tell_nobody, track_tables
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.values import Reclaimed
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
-
-Live = Mapping[BranchName, Snapshot]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,13 @@ class TableCleaned:
 class CleanupReport(Shown):
     """What cleanup removed, by table, or what it would remove when it was not confirmed.
 
-    `scratch_removed` names loads that never ended and whose scratch files went, `jobs_removed` jobs that died.
+    `manifest` counts old versions of the manifest, on all branches. `scratch_removed` names loads that never ended and
+    whose scratch files went, `jobs_removed` jobs that died.
     """
 
     uri: str
     tables: tuple[TableCleaned, ...]
+    manifest: TableCleaned
     confirmed: bool
     scratch_removed: tuple[str, ...] = ()
     jobs_removed: tuple[str, ...] = ()
@@ -87,14 +89,13 @@ class CleanupReport(Shown):
 
     def _sheet(self) -> Sheet:
         """What went of each table."""
-        versions = sum(one.versions_removed for one in self.tables)
-        size = spell_bytes(sum(one.bytes_removed for one in self.tables))
+        cleaned = (*self.tables, self.manifest)
+        versions = sum(one.versions_removed for one in cleaned)
+        size = spell_bytes(sum(one.bytes_removed for one in cleaned))
         done = "removed" if self.confirmed else "would be removed; pass confirm=True to remove them"
         return Sheet(
             title=f"cleanup: {count_of(versions, 'version')}, {size} {done}",
-            grids=(
-                tabulate(self.tables, "table_key", "versions_removed", "bytes_removed", "error"),
-            ),
+            grids=(tabulate(cleaned, "table_key", "versions_removed", "bytes_removed", "error"),),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,6 +103,7 @@ class CleanupReport(Shown):
         return {
             "uri": self.uri,
             "tables": [one.to_dict() for one in self.tables],
+            "manifest": self.manifest.to_dict(),
             "confirmed": self.confirmed,
             "scratch_removed": list(self.scratch_removed),
             "jobs_removed": list(self.jobs_removed),
@@ -125,21 +127,25 @@ def cleanup(
     retention = parse_retention(engine, keep, older_than)
     refuse_pending(engine, "cleanup")
     wait_for_schema_change(engine, "cleanup")
-    live = live_snapshots(engine)
+    pinned = PinnedStates(engine)
     fail(Failpoint.CLEANUP_SEEN)
-    _refuse_drift(engine, live)
-    pinned = PinnedVersions(engine)
-    tables = tuple(
-        _clean_table(engine, table, live, pinned, retention, dry_run=not confirm)
-        for table in track_tables(tell, "cleanup", _list_tables(engine))
+    _refuse_drift(engine, pinned.live)
+    cleaning = _Cleaning(
+        engine=engine, pinned=pinned, retention=retention, dry_run=not confirm, kept={}
     )
+    tables = tuple(
+        cleaning.clean_table(table) for table in track_tables(tell, "cleanup", _list_tables(engine))
+    )
+    manifest = cleaning.clean_manifest()
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
     if confirm:
         # Cleanup makes no commit, so the log is the one place that keeps who asked for it.
-        _log.info("cleanup.done", actor=actor, versions=sum(one.versions_removed for one in tables))
+        removed = sum(one.versions_removed for one in (*tables, manifest))
+        _log.info("cleanup.done", actor=actor, versions=removed)
     return CleanupReport(
         uri=engine.uri,
         tables=tables,
+        manifest=manifest,
         confirmed=confirm,
         scratch_removed=scratch,
         jobs_removed=engine.jobs.sweep(dry_run=not confirm),
@@ -149,8 +155,8 @@ def cleanup(
 
 def _refuse_drift(engine: Engine, live: Live) -> None:
     """Refuse while a HEAD is past its pin and no live writer explains it."""
-    entries = [(MAIN, entry) for entry in live[MAIN].entries.values()]
-    entries += [(branch, entry) for branch, shown in live.items() for entry in shown.owned()]
+    entries = [(MAIN, entry) for entry in live[MAIN].snapshot.entries.values()]
+    entries += [(branch, entry) for branch, one in live.items() for entry in one.snapshot.owned()]
     for branch, entry in entries:
         try:
             drifted = find_drift(engine.committer, branch, entry)
@@ -167,7 +173,7 @@ def _is_gone(engine: Engine, live: Live, fork: str | None) -> bool:
     if fork is None:
         return False
     branch = graph_branch(fork)
-    return engine.manifest.is_gone(branch, live[branch].branch_incarnation)
+    return engine.manifest.is_gone(branch, live[branch].snapshot.branch_incarnation)
 
 
 def _list_tables(engine: Engine) -> list[TableIncarnation]:
@@ -182,84 +188,127 @@ def _list_tables(engine: Engine) -> list[TableIncarnation]:
 # ---- one table
 
 
-def _clean_table(
-    engine: Engine,
-    table: TableIncarnation,
-    live: Live,
-    pinned: PinnedVersions,
-    retention: Retention,
-    *,
-    dry_run: bool,
-) -> TableCleaned:
-    """Clean one table; an error is part of the report, and cleanup goes on with the other tables."""
-    report = TableCleaned(table_key=table.table_key)
-    try:
-        if not _is_shown(table, live):
-            return _remove_dropped_table(engine, table, retention, dry_run=dry_run)
-        if not engine.store.tables.exists(table.path):
-            return report
-    except OmniError as error:
-        return report.with_error(str(error))
-    swept = sweep_forks(engine, table.table_key, table.path, live, dry_run=dry_run)
-    report = replace(report, forks_removed=swept.forks, bytes_removed=swept.bytes)
-    for problem in swept.errors:
-        report = report.with_error(problem)
-    for fork in (None, *_list_forks(table, live)):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cleaning:
+    """One cleanup: its rules, what it may not touch, and the versions of each cleaned table that its rules keep."""
+
+    engine: Engine
+    pinned: PinnedStates
+    retention: Retention
+    dry_run: bool
+    kept: dict[tuple[str, str | None], frozenset[Version]]
+
+    def clean_table(self, table: TableIncarnation) -> TableCleaned:
+        """Clean one table; an error is part of the report, and cleanup goes on with the other tables."""
+        engine, live = self.engine, self.pinned.live
+        report = TableCleaned(table_key=table.table_key)
         try:
-            reclaimed = _reclaim_versions(engine, table, fork, pinned, retention, dry_run=dry_run)
-            report = report.with_reclaimed(reclaimed)
+            if not _is_shown(table, live):
+                return self._remove_dropped_table(table)
+            if not engine.store.tables.exists(table.path):
+                return report
         except OmniError as error:
-            if not _is_gone(engine, live, fork):
-                message = str(error) if fork is None else f"fork '{fork}': {error}"
-                report = report.with_error(message)
-    return report
+            return report.with_error(str(error))
+        snapshots = {branch: one.snapshot for branch, one in live.items()}
+        swept = sweep_forks(engine, table.table_key, table.path, snapshots, dry_run=self.dry_run)
+        report = replace(report, forks_removed=swept.forks, bytes_removed=swept.bytes)
+        for problem in swept.errors:
+            report = report.with_error(problem)
+        for fork in (None, *_list_forks(table, live)):
+            try:
+                report = report.with_reclaimed(self._reclaim_versions(table, fork))
+            except OmniError as error:
+                if not _is_gone(engine, live, fork):
+                    message = str(error) if fork is None else f"fork '{fork}': {error}"
+                    report = report.with_error(message)
+        return report
+
+    def _reclaim_versions(self, table: TableIncarnation, fork: str | None) -> Reclaimed:
+        """Remove versions under the lock of the table, by the pins of this moment: branches come and go while cleanup runs."""
+        tables = self.engine.store.tables
+        with self.engine.committer.locks.acquire([lock_key(table.table_key, fork)], ACTIVITY):
+            fail(Failpoint.CLEANUP_TABLE)
+            _refuse_loads(self.engine)
+            self.pinned.look_again()
+            is_kept = self.pinned.keeps(table.path, fork)
+            versions = tables.versions(table.path, fork)
+            old = self.retention.list_removable(versions, self._commit_time(table, fork))
+            unpinned = [version for version in old if not is_kept(version)]
+            reclaimed = tables.reclaim(table.path, unpinned, branch=fork, dry_run=self.dry_run)
+            by_rule = frozenset(one.version for one in versions).difference(old)
+            self.kept[table.path, fork] = by_rule
+            return reclaimed
+
+    def _commit_time(self, table: TableIncarnation, fork: str | None) -> CommitTime:
+        """Find the time of the commit that published a version by the operation that its transaction names."""
+        engine = self.engine
+
+        @cache
+        def read_times() -> Mapping[OperationId | None, int]:
+            lineage = engine.manifest.current(graph_branch(fork)).lineage
+            return {commit.operation_id: commit.created_at for commit in lineage.commits}
+
+        def committed_us(version: Version) -> int | None:
+            before, times = Version(version - 1), read_times()
+            transactions = engine.store.tables.transactions(table.path, fork, before, version)
+            operations = (one.operation_id for one in transactions if one.operation_id is not None)
+            return next((times[one] for one in operations if one in times), None)
+
+        return committed_us
+
+    # ---- dropped tables
+
+    def _remove_dropped_table(self, table: TableIncarnation) -> TableCleaned:
+        """Remove a table that no live branch shows, once it was dropped before the cutoff of the retention."""
+        engine = self.engine
+        report = TableCleaned(table_key=table.table_key)
+        keys = [SCHEMA_APPLY, lock_key(table.table_key, None)]
+        with engine.committer.locks.acquire(keys, ACTIVITY):
+            fail(Failpoint.CLEANUP_TABLE)
+            _refuse_loads(engine)
+            self.pinned.look_again()
+            if self.pinned.shows(table.path):
+                return report
+            if not self.retention.allows_drop(_last_schema_change_us(engine)):
+                return report
+            self.kept[table.path, None] = frozenset()
+            exists = engine.store.tables.exists(table.path)
+            if not exists and not engine.store.objects.exists(table.path):
+                return report
+            versions = len(engine.store.tables.versions(table.path)) if exists else 0
+            freed = sum(engine.store.tables.sizes(table.path).values()) if exists else 0
+            if not self.dry_run:
+                engine.store.tables.delete_table(table.path)
+        return replace(report, versions_removed=versions, bytes_removed=freed, dropped=True)
+
+    # ---- the manifest
+
+    def clean_manifest(self) -> TableCleaned:
+        """Remove old versions of the manifest on every branch; an error on one spares the others."""
+        report = TableCleaned(table_key=TableKey(MANIFEST))
+        for branch in self.pinned.live:
+            try:
+                reclaimed = reclaim_manifest(
+                    self.engine, branch, self.pinned, self.kept, dry_run=self.dry_run
+                )
+                report = report.with_reclaimed(reclaimed)
+            except OmniError as error:
+                if not _is_gone(self.engine, self.pinned.live, lance_branch(branch)):
+                    report = report.with_error(f"branch '{branch}': {error}")
+        return report
 
 
 def _is_shown(table: TableIncarnation, live: Live) -> bool:
     return any(
-        e.at.path == table.path for snapshot in live.values() for e in snapshot.entries.values()
+        e.at.path == table.path for one in live.values() for e in one.snapshot.entries.values()
     )
 
 
 def _list_forks(table: TableIncarnation, live: Live) -> Iterator[str]:
     """List the forks of a table that live branches own."""
     for branch in sorted(live):
-        if any(entry.at.path == table.path for entry in live[branch].owned()):
+        if any(entry.at.path == table.path for entry in live[branch].snapshot.owned()):
             yield branch
-
-
-def _reclaim_versions(
-    engine: Engine,
-    table: TableIncarnation,
-    fork: str | None,
-    pinned: PinnedVersions,
-    retention: Retention,
-    *,
-    dry_run: bool,
-) -> Reclaimed:
-    """Remove versions under the lock of the table, by the pins of this moment: branches come and go while cleanup runs."""
-    with engine.committer.locks.acquire([lock_key(table.table_key, fork)], ACTIVITY):
-        fail(Failpoint.CLEANUP_TABLE)
-        _refuse_loads(engine)
-        kept = pinned.find(table.path, fork)
-        versions = engine.store.tables.versions(table.path, fork)
-        old = retention.list_removable(versions, _commit_time(engine, table, fork))
-        unpinned = [version for version in old if version not in kept]
-        return engine.store.tables.reclaim(table.path, unpinned, branch=fork, dry_run=dry_run)
-
-
-def _commit_time(engine: Engine, table: TableIncarnation, fork: str | None) -> CommitTime:
-    """Find the time of the commit that published a version by the operation that its transaction names."""
-    lineage = engine.manifest.current(graph_branch(fork)).lineage
-    times = {commit.operation_id: commit.created_at for commit in lineage.commits}
-
-    def committed_us(version: Version) -> int | None:
-        before = Version(version - 1)
-        transactions = engine.store.tables.transactions(table.path, fork, before, version)
-        operations = (one.operation_id for one in transactions if one.operation_id is not None)
-        return next((times[one] for one in operations if one in times), None)
-
-    return committed_us
 
 
 def _refuse_loads(engine: Engine) -> None:
@@ -268,32 +317,6 @@ def _refuse_loads(engine: Engine) -> None:
         raise StorageError(
             f"a load is writing files ('{loads[0]}'); nothing was removed, run cleanup after it"
         )
-
-
-# ---- dropped tables
-
-
-def _remove_dropped_table(
-    engine: Engine, table: TableIncarnation, retention: Retention, *, dry_run: bool
-) -> TableCleaned:
-    """Remove a table that no live branch shows, once it was dropped before the cutoff of the retention."""
-    report = TableCleaned(table_key=table.table_key)
-    keys = [SCHEMA_APPLY, lock_key(table.table_key, None)]
-    with engine.committer.locks.acquire(keys, ACTIVITY):
-        fail(Failpoint.CLEANUP_TABLE)
-        _refuse_loads(engine)
-        if _is_shown(table, live_snapshots(engine)):
-            return report
-        if not retention.allows_drop(_last_schema_change_us(engine)):
-            return report
-        exists = engine.store.tables.exists(table.path)
-        if not exists and not engine.store.objects.exists(table.path):
-            return report
-        versions = len(engine.store.tables.versions(table.path)) if exists else 0
-        freed = sum(engine.store.tables.sizes(table.path).values()) if exists else 0
-        if not dry_run:
-            engine.store.tables.delete_table(table.path)
-    return replace(report, versions_removed=versions, bytes_removed=freed, dropped=True)
 
 
 def _last_schema_change_us(engine: Engine) -> int:

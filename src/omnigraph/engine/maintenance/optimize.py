@@ -255,7 +255,8 @@ def _fold(engine: Engine) -> None:
     try:
         if legacy is not None:
             tables += [rows for rows in (legacy.commits, legacy.actors) if rows.exists()]
-        folded = [rows.fold(None, whole=True) for rows in tables]
+        with engine.manifest.lock_branch(MAIN):
+            folded = [rows.fold(None, whole=True) for rows in tables]
     except OmniError as error:
         _log.warning("manifest.fold_failed", branch=MAIN, reason=str(error))
         return

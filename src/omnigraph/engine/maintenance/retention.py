@@ -1,8 +1,11 @@
 """What cleanup keeps: the versions that the caller's rules keep, and those that branches and tags show or that merges need."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import combinations, islice, pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.engine.merge_base import BaseFinder, StoredStates, stored_in
 from omnigraph.engine.session.engine import Engine
@@ -12,15 +15,14 @@ from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import SCRATCH_SECONDS
 from omnigraph.manifest.ancestry import CommitGraph, graph_of
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.manifest.records import Tag, graph_branch
-from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.manifest.records import KEY, GraphCommit, Tag, graph_branch
+from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.tags import list_tags
 from omnigraph.manifest.travel import state_of
 from omnigraph.storage.values import MAIN_INCARNATION, VersionInfo
 from omnigraph.values import dataclass
 
-Live = Mapping[BranchName, BranchState]
 CommitTime = Callable[[Version], int | None]
 """The time of the commit that published a version of a table; None for maintenance, which makes no commit."""
 
@@ -89,49 +91,117 @@ def parse_retention(engine: Engine, keep: int | None, older_than: timedelta | No
     return Retention(keep=keep, cutoff_us=engine.runtime.now_us() - age, scratch_age_us=age)
 
 
-# ---- pinned versions
+# ---- what branches, merges and tags need
 
 
-def live_snapshots(engine: Engine) -> Mapping[BranchName, Snapshot]:
-    """Read what every live branch shows; refuse if one cannot be read, because any branch may pin any version."""
-    return {branch: state.snapshot for branch, state in _live_states(engine).items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBranch:
+    """What cleanup remembers of a branch that it read: what the branch shows, and its head."""
+
+    snapshot: Snapshot
+    head: GraphCommit | None
+
+    @property
+    def version(self) -> Version:
+        """The version of the manifest that was read."""
+        return self.snapshot.version
 
 
-class PinnedVersions:
-    """The versions that live branches show or need for merges; the needs of merges are computed anew only if a branch moved."""
+Live = Mapping[BranchName, LiveBranch]
+
+
+class PinnedStates:
+    """The states whose versions stay: what live branches show, what merges of them need, and what tags name.
+
+    Every branch is read once. Later looks ask only what may need an older version by then: branches that were made
+    meanwhile, and new tags. Whatever else happens needs versions from the first look on, and those stay.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._heads: object = None
-        self._bases: tuple[Snapshot, ...] = ()
-        self._tags: tuple[Tag, ...] = ()
-        self._tag_snapshots: tuple[Snapshot, ...] = ()
+        self._marks = engine.manifest.rows.branch_marks()
+        self._commits: list[pa.Table] = []
+        self.live: Live = self._read()
+        self._further: list[LiveBranch] = []
+        self._tags: tuple[Tag, ...] | None = None
+        self._tagged: tuple[BranchState, ...] = ()
+        self._bases: tuple[BranchState, ...] | None = None
 
-    def find(self, path: str, branch: str | None) -> frozenset[Version]:
-        """Find the versions of a table, or of one of its forks, that a live branch shows (its own or its parent's) or
-        that a merge of two live branches needs, or that a tag names."""
-        live = _live_states(self._engine)
-        shown = [state.snapshot for state in live.values()]
-        return frozenset(
-            entry.version
-            for snapshot in (*shown, *self._merge_bases(live), *self._tagged(live))
-            for entry in snapshot.entries.values()
-            if entry.at.path == path and entry.at.branch == branch
-        )
-
-    def _merge_bases(self, live: Live) -> tuple[Snapshot, ...]:
-        heads = {branch: (state.branch_incarnation, state.head) for branch, state in live.items()}
-        if heads != self._heads:
-            states = states_for_merges(self._engine, live)
-            self._heads, self._bases = heads, tuple(state.snapshot for state in states)
-        return self._bases
-
-    def _tagged(self, live: Live) -> tuple[Snapshot, ...]:
-        tags = list_tags(live[MAIN])
+    def look_again(self) -> None:
+        """Read the branches that were made since the last look, and the tags."""
+        marks = self._engine.manifest.rows.branch_marks()
+        if marks != self._marks:
+            made = {BranchName(n) for n, mark in marks.items() if self._marks.get(n) != mark}
+            self._further += self._read(made).values()
+            self._marks, self._bases = marks, None
+        if self._bases is None:
+            heads = {one.snapshot.branch: one.head.id for one in self._branches if one.head}
+            graph = graph_of(self._commits)
+            self._bases = states_for_merges(self._engine, heads, graph)
+        tags = list_tags(self._engine.manifest.current(MAIN))
         if tags != self._tags:
-            states = tagged_states(self._engine, tags)
-            self._tags, self._tag_snapshots = tags, tuple(state.snapshot for state in states)
-        return self._tag_snapshots
+            self._tags, self._tagged = tags, tuple(tagged_states(self._engine, tags))
+
+    def shows(self, path: str) -> bool:
+        """Whether any state shows a table."""
+        return any(entry.at.path == path for entry in self._entries())
+
+    def keeps(self, path: str, fork: str | None) -> Callable[[Version], bool]:
+        """Tell which versions of a table, or of one of its forks, a state shows, or came after the first look."""
+        entries = (e for e in self._entries() if e.at.path == path and e.at.branch == fork)
+        pins = frozenset(entry.version for entry in entries)
+        first = self._find_pin(path, fork)
+        return lambda version: version in pins or (first is not None and version >= first)
+
+    def list_manifests(self, branch: BranchName) -> frozenset[Version]:
+        """List the versions of the manifest on a branch that merges, tags and other branches stand on."""
+        past = (state for state in (*(self._bases or ()), *self._tagged) if state.branch == branch)
+        refs = self._engine.manifest.rows.branches().values()
+        forked = (ref.parent_version for ref in refs if graph_branch(ref.parent) == branch)
+        return frozenset((*(version for state in past for version in _versions_of(state)), *forked))
+
+    @property
+    def _branches(self) -> tuple[LiveBranch, ...]:
+        return (*self.live.values(), *self._further)
+
+    def _entries(self) -> Iterator[Entry]:
+        past = (state.snapshot for state in (*(self._bases or ()), *self._tagged))
+        for snapshot in (*(one.snapshot for one in self._branches), *past):
+            yield from snapshot.entries.values()
+
+    def _find_pin(self, path: str, fork: str | None) -> Version | None:
+        """Find the version that the branch of a fork showed at the first look."""
+        branch = self.live.get(graph_branch(fork))
+        entries = () if branch is None else branch.snapshot.entries.values()
+        shown = (e.version for e in entries if e.at.path == path and e.at.branch == fork)
+        return next(shown, None)
+
+    def _read(self, chosen: Collection[BranchName] | None = None) -> Live:
+        """Read live branches, all or the chosen ones; a commit that several of them know is kept once."""
+        found: dict[BranchName, LiveBranch] = {}
+        for state in _read_live(self._engine, chosen):
+            found[state.branch] = LiveBranch(snapshot=state.snapshot, head=state.head)
+            self._commits.append(_find_fresh(state.ancestors, self._commits))
+        return found
+
+
+def _find_fresh(rows: pa.Table, known: Sequence[pa.Table]) -> pa.Table:
+    """Pick the commits that are not known yet."""
+    rows = rows.filter(pc.is_valid(rows["metadata"]))
+    if not known:
+        return rows
+    ids = pa.concat_tables(known)[KEY].combine_chunks()
+    return rows.filter(pc.invert(pc.is_in(rows[KEY], value_set=ids)))
+
+
+def _versions_of(state: BranchState) -> Iterable[Version]:
+    """The versions through which the commit of a state is found: from the one that its row names."""
+    head = state.head
+    first = state.version if head is None else min(head.manifest_version, state.version)
+    # The row of an inherited commit names a version of another branch.
+    if head is not None and head.branch != state.branch:
+        first = state.version
+    return map(Version, range(first, state.version + 1))
 
 
 def tagged_states(engine: Engine, tags: Sequence[Tag]) -> Iterator[BranchState]:
@@ -141,37 +211,40 @@ def tagged_states(engine: Engine, tags: Sequence[Tag]) -> Iterator[BranchState]:
         yield state_of(engine.manifest, tag.branch, commit)
 
 
-def _live_states(engine: Engine) -> Live:
+def _read_live(engine: Engine, chosen: Collection[BranchName] | None) -> Iterator[BranchState]:
+    """Read live branches, all or the chosen ones; refuse if one cannot be read, because any branch may pin any version."""
     refs = engine.manifest.rows.branches()
-    incarnations = {
+    incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(n): refs[n].incarnation for n in sorted(refs) if n != SCHEMA_APPLY_LOCK
     }
-    states: dict[BranchName, BranchState] = {}
     unreadable: list[str] = []
-    for branch, incarnation in ({MAIN: MAIN_INCARNATION} | incarnations).items():
+    for branch, incarnation in incarnations.items():
+        if chosen is not None and branch not in chosen:
+            continue
         try:
             fail(Failpoint.CLEANUP_BRANCH)
-            states[branch] = engine.manifest.load(branch)
+            state = engine.manifest.current(branch, incarnation, remember=False)
         except OmniError as error:
             # A branch that another process deleted meanwhile shows nothing any more.
             if not engine.manifest.is_gone(branch, incarnation):
                 unreadable.append(f"'{branch}' ({error})")
+        else:
+            yield state
     if unreadable:
         raise StorageError(
             f"these branches cannot be read, so that no version may be removed: {', '.join(unreadable)}",
             hint="run cleanup again when the storage answers, or delete the branch",
         )
-    return states
 
 
 # ---- merges
 
 
-def states_for_merges(engine: Engine, live: Live) -> tuple[BranchState, ...]:
+def states_for_merges(
+    engine: Engine, heads: Mapping[BranchName, CommitId], graph: CommitGraph
+) -> tuple[BranchState, ...]:
     """Find the past states that a merge of any two live branches needs, now or after other branches are deleted."""
-    graph = graph_of(state.ancestors for state in live.values())
     states = StoredStates(engine.manifest, engine.store.tables, graph.commits.get)
-    heads = {branch: state.head.id for branch, state in live.items() if state.head is not None}
     parents = _parents(engine)
     needed: set[CommitId] = set()
     for one, other in combinations(sorted(heads), 2):

@@ -4,7 +4,7 @@ import copy
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from lance import LanceDataset
@@ -26,7 +26,7 @@ from omnigraph.storage.lance.faults import (
     classify_fault,
     translate_faults,
 )
-from omnigraph.storage.lance.unofficial.branch_refs import list_ref_names, read_ref
+from omnigraph.storage.lance.unofficial.branch_refs import list_ref_names, mark_refs, read_ref
 from omnigraph.storage.layout import TREE, Root, branch_path
 from omnigraph.storage.objects.faults import StorageKind, StoreAction
 from omnigraph.storage.objects.protocol import Objects
@@ -81,6 +81,13 @@ def names(datasets: Datasets, objects: Objects, path: str) -> frozenset[str]:
     if _has_ref_files(datasets):
         return list_ref_names(objects, path)
     return frozenset(refs(datasets, path))
+
+
+def marks(datasets: Datasets, objects: Objects, path: str) -> Mapping[str, Hashable]:
+    """Give each branch a mark that another branch of the same name does not have."""
+    if _has_ref_files(datasets):
+        return mark_refs(objects, path)
+    return {name: ref.incarnation for name, ref in refs(datasets, path).items()}
 
 
 def _has_ref_files(datasets: Datasets) -> bool:

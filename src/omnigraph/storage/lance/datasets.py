@@ -22,7 +22,7 @@ from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.unofficial.version_files import NewestVersion
-from omnigraph.storage.layout import Root, branch_path
+from omnigraph.storage.layout import RECLAIMED, Root, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.values import TableAt
@@ -31,6 +31,9 @@ from omnigraph.values import dataclass
 _LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
 _SHARED_MEMORY: Final = "shared-memory"
 """Lance gives every opening of `memory://` a store of its own; this scheme is one store per process."""
+
+Mark = tuple[int, int] | None
+"""Distinguishes two removals of versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ class Datasets:
         self._fsync = fsync and root.is_local
         self._cached: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._opening_locks = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
-        self._newest: dict[str, NewestVersion] = {}
+        self._newest: dict[str, tuple[Mark, NewestVersion]] = {}
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Give the URI of a table's branch for Lance."""
@@ -113,20 +116,27 @@ class Datasets:
             try:
                 if self.head(at.path, at.branch) <= at.version:
                     return None
-                with translate_faults(
-                    StoreAction.OPEN, self.location(at.path, at.branch, at.version)
-                ):
-                    # Without the session, which may have cached a removed version.
-                    lance.dataset(
-                        self.uri(at.path, at.branch),
-                        version=at.version,
-                        storage_options=self.options,
-                    )
+                self._open_anew(at)
             except TableNotFound as error:
                 return self._explain_error(at, error)
             # Cleanup removes the files of a version before its manifest, and may be between the two.
             SYSTEM.wait(RECLAIM_WAIT_SECONDS)
         return None
+
+    def is_there(self, at: TableAt) -> bool:
+        """Tell whether a version exists, whatever is cached."""
+        try:
+            self._open_anew(at)
+        except TableNotFound:
+            return False
+        return True
+
+    def _open_anew(self, at: TableAt) -> None:
+        """Open a version without the session, which may have cached a removed one."""
+        with translate_faults(StoreAction.OPEN, self.location(at.path, at.branch, at.version)):
+            lance.dataset(
+                self.uri(at.path, at.branch), version=at.version, storage_options=self.options
+            )
 
     def _explain_error(self, at: TableAt, error: TableNotFound) -> OmniError:
         try:
@@ -154,13 +164,14 @@ class Datasets:
     def head(self, path: str, branch: str | None) -> Version:
         """Read the newest version: one listing through a cached handle, else one opening.
 
-        In a table without gaps the last version that was read is the newest while no next one exists.
+        In a table without gaps the last version that was read is the newest while no next one exists. Cleanup makes
+        gaps, and leaves a mark before it does.
         """
+        mark = self._read_mark()
         directory = branch_path(path, branch)
-        newest = self._newest.get(directory)
-        if newest is not None and newest.is_newest:
-            record(self._costing.probes)
-            return newest.version
+        followed = self._follow(directory, mark)
+        if followed is not None:
+            return followed
         cached = self._cached.newest(lambda at: at.path == path and at.branch == branch)
         if cached is None:
             return Version(self.latest(path, branch).version)
@@ -170,8 +181,30 @@ class Datasets:
         if self._gapless and self._has_version_files:
             if len(self._newest) >= TABLE_HANDLES_MAX:
                 self._newest.clear()
-            self._newest[directory] = NewestVersion.at(self.root.at(directory), version)
+            self._newest[directory] = (mark, NewestVersion.at(self.root.at(directory), version))
         return version
+
+    def _follow(self, directory: str, mark: "Mark") -> Version | None:
+        """Find the newest version from the one that was the newest before; None when a listing must tell."""
+        known = self._newest.get(directory)
+        newest = None
+        if known is not None and known[0] == mark:
+            newest = known[1].follow(self.root.at(directory))
+        if newest is None:
+            return None
+        self._newest[directory] = (mark, newest)
+        record(self._costing.probes)
+        return newest.version
+
+    def _read_mark(self) -> "Mark":
+        """Read what changes before any version of a table without gaps is removed."""
+        if not (self._gapless and self._has_version_files):
+            return None
+        try:
+            found = os.stat(self.root.at(RECLAIMED))
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def is_newest(self, at: TableAt) -> bool:
         """Tell whether no version follows a pinned one; on a disk two look-ups, however many versions there are."""

@@ -1,4 +1,4 @@
-"""The"""
+"""Files and versions of a table: what there is, what a version needs, and the removal of versions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -4,7 +4,8 @@ A guarded swap replaces one row, the guard, and adds others; rivals contend on t
 """
 
 import copy
-from collections.abc import Mapping
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -16,20 +17,30 @@ from lance.dataset import Transaction
 from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.catalog.names import ROW_ADDRESS
-from omnigraph.errors import HeadMoved, InternalError, RowContention, StorageError, TableNotFound
+from omnigraph.errors import (
+    HeadMoved,
+    HistoryReclaimed,
+    InternalError,
+    RowContention,
+    StorageError,
+    TableNotFound,
+)
+from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import Version
 from omnigraph.limits import FOLD_RATIO_MAX, IMAGE_ROUNDS_MAX, IMAGES_MAX
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.lance import branches
+from omnigraph.storage.lance import branches, files
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of
 from omnigraph.storage.lance.stage import STORAGE_VERSION
+from omnigraph.storage.lance.unofficial.version_files import list_versions
+from omnigraph.storage.layout import RECLAIMED, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
-from omnigraph.storage.values import BranchRef, Incarnation, TableAt
+from omnigraph.storage.values import BranchRef, Incarnation, Reclaimed, TableAt, VersionInfo
 from omnigraph.values import dataclass
 
 _OFFSET_BITS: Final = 32
@@ -127,9 +138,23 @@ class LanceRows:
                 if self.incarnation(branch) == incarnation:
                     raise
                 continue
+            except HistoryReclaimed:
+                # Others replaced the newest version, and cleanup removed it before it was read.
+                if version is not None:
+                    raise
+                continue
             if self.incarnation(branch) == incarnation:
                 return self._cache(image)
-        raise InternalError(f"branch '{branch}' of {self._path} was recreated again and again")
+        raise InternalError(
+            f"branch '{branch or 'main'}' of {self._path} was replaced again and again while it was read"
+        )
+
+    def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
+        """Find rows at HEAD by key, the newest first; the search ends where the first of them are found."""
+        at = TableAt(path=self._path, branch=branch, version=self.head(branch))
+        dataset = self._datasets.at(at)
+        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
+            return find_newest(dataset, self._key, keys)
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
@@ -212,6 +237,33 @@ class LanceRows:
         self._carry(branch, head.version, self._open(branch, folded))
         return True
 
+    # ---- versions
+
+    def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:
+        """List the versions of a branch that can still be read, oldest first; reads none of them where it can."""
+        if not self._datasets.unofficial or self._datasets.root.is_memory:
+            return files.versions(self._datasets, self._path, branch)
+        return list_versions(self._objects, branch_path(self._path, branch))
+
+    def has_version(self, branch: str | None, version: Version) -> bool:
+        """Tell whether a version can still be read, whatever is cached."""
+        return self._datasets.is_there(TableAt(path=self._path, branch=branch, version=version))
+
+    def reclaim(
+        self, branch: str | None, versions: Sequence[Version], *, dry_run: bool
+    ) -> Reclaimed:
+        """Remove versions of a branch and the files only they use; with `dry_run`, count what would go."""
+        if not dry_run and versions and self._datasets.root.is_local:
+            # Before the first removal: no handle may take a kept version for the newest because the next one is gone.
+            self._objects.put(RECLAIMED, json.dumps({"path": self._path, "branch": branch}))
+            fail(Failpoint.CLEANUP_MARKED)
+        found = files.reclaim(self._datasets, self._path, branch, versions, dry_run=dry_run)
+        if not dry_run:
+            gone = frozenset(versions)
+            self._images.drop(lambda key: key[0] == branch and key[1] in gone)
+            self._datasets.forget(self._path, branch)
+        return found
+
     # ---- branches
 
     def branches(self) -> Mapping[str, BranchRef]:
@@ -221,6 +273,10 @@ class LanceRows:
     def branch_names(self) -> frozenset[str]:
         """The names of the branches, without main; one listing, however many there are."""
         return branches.names(self._datasets, self._objects, self._path)
+
+    def branch_marks(self) -> Mapping[str, Hashable]:
+        """Give each branch a mark that another branch of the same name does not have; one listing where it can."""
+        return branches.marks(self._datasets, self._objects, self._path)
 
     def address_outside(self, branch: str | None) -> str | None:
         """Find the root in which a branch looks for its files, when it is another root."""
@@ -247,9 +303,14 @@ class LanceRows:
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
         self._datasets.forget(self._path, name)
-        branches.create(
-            self._datasets, self._objects, self._path, name, source=source, version=version
-        )
+        try:
+            branches.create(
+                self._datasets, self._objects, self._path, name, source=source, version=version
+            )
+        except TableNotFound as error:
+            if self.has_version(source, version):
+                raise
+            raise HistoryReclaimed(self._path, version) from error
         created = branches.ref(self._datasets, self._objects, self._path, name)
         if created is None:
             raise TableNotFound(str(self._datasets.location(self._path, name)), "branch")
@@ -265,9 +326,7 @@ class LanceRows:
     def _load(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
-        with translate_faults(
-            StoreAction.READ, self._datasets.location(self._path, branch, version)
-        ):
+        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
             rows = dataset.to_table()
         record(Cost.MANIFEST_SCANS)
         metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
@@ -325,6 +384,17 @@ def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
         return None
     address = int(found[ROW_ADDRESS][0].as_py())
     return RowAddress(address >> _OFFSET_BITS, address & ((1 << _OFFSET_BITS) - 1))
+
+
+def find_newest(dataset: LanceDataset, key: str, values: Sequence[str]) -> pa.Table:
+    """Look rows up by their keys, fragment by fragment from the newest; none when no fragment has any."""
+    wanted = pa.array(values, pa.string())
+    for fragment in sorted(dataset.get_fragments(), key=lambda one: -one.fragment_id):
+        rows = dataset.scanner(fragments=[fragment]).to_table()
+        found = rows.filter(pc.is_in(rows[key], value_set=wanted))
+        if found.num_rows:
+            return found
+    return dataset.schema.empty_table()
 
 
 def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool:

@@ -10,7 +10,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
 from omnigraph.errors import InternalError, StorageError
-from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.runtime import SYSTEM, Runtime, us_of
 from omnigraph.storage.layout import LOCKS, Root
 from omnigraph.storage.objects.faults import (
     StorageKind,
@@ -81,11 +81,19 @@ class StoreObjects:
 
     def list(self, prefix: str) -> tuple[str, ...]:
         """List the texts directly in a directory, sorted; empty when there is none."""
+        return tuple(sorted(self.times(prefix)))
+
+    def times(self, prefix: str) -> dict[str, int]:
+        """Tell when each text directly in a directory was written, in microseconds of the store's own clock."""
         directory = directory_path(prefix)
         with count_request(StoreAction.LIST, self._root, directory):
             found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
-        paths = (self._relative(item["path"]) for item in found["objects"])
-        return tuple(sorted(path for path in paths if path != directory and is_object_path(path)))
+        paths = {self._relative(item["path"]): item for item in found["objects"]}
+        return {
+            path: us_of(item["last_modified"])
+            for path, item in paths.items()
+            if path != directory and is_object_path(path)
+        }
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         """Tell texts that lie in one directory by stamps that change when the text does: one listing."""

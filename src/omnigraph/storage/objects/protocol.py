@@ -75,6 +75,10 @@ class Objects(Protocol):
         """List the texts directly in a directory, sorted; empty when there is none."""
         ...
 
+    def times(self, prefix: str) -> Mapping[str, int]:
+        """Tell when each text directly in a directory was written, in microseconds of the store's own clock."""
+        ...
+
     def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
         """Give each text of one directory a stamp that changes when the text does; a missing text has none."""
         ...

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.failpoints import PARK_SECONDS_MAX
+from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.layout import OBJECT_GUARD, root_of
 from omnigraph.storage.objects.cloud import open_objects
@@ -197,6 +198,18 @@ def test_a_listing_shows_direct_children_sorted_and_nothing_else(objects: Object
     assert objects.list("nowhere") == ()
     assert objects.list("d/a.json") == ()
     assert [objects.read(path) for path in objects.list("d")] == ["d/a.json", "d/b.json"]
+
+
+def test_times_grow_with_what_is_written_later(objects: Objects) -> None:
+    objects.put("d/old", "1")
+    objects.put("d/sub/c", "1")
+    first = objects.times("d")
+    assert first.keys() == {"d/old"}
+    objects.put("d/new", "1")
+    later = objects.times("d")
+    assert later["d/old"] == first["d/old"] <= later["d/new"]
+    assert abs(later["d/new"] - SYSTEM.now_us()) < 60_000_000
+    assert objects.times("nowhere") == {}
 
 
 def test_a_listing_of_a_thousand_and_more_is_complete(objects: Objects) -> None:

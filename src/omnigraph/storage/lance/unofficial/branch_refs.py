@@ -8,13 +8,20 @@ from omnigraph.errors import StorageError, shorten
 from omnigraph.ids import Version
 from omnigraph.storage.lance.unofficial.ref_names import branches_of, ref_file
 from omnigraph.storage.layout import REFS
-from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.objects.protocol import Objects, Stamp
 from omnigraph.storage.values import BranchRef, incarnation_of
 
 
 def list_ref_names(objects: Objects, path: str) -> frozenset[str]:
     """List the branches of a table by the names of their refs; reads none of them."""
     return branches_of(text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
+
+
+def mark_refs(objects: Objects, path: str) -> Mapping[str, Stamp]:
+    """Give each branch the stamp of its ref, which is written once; reads none of them."""
+    files = {f"{path}/{REFS}/{ref_file(name)}": name for name in list_ref_names(objects, path)}
+    stamps = objects.stamps([*files]) if files else {}
+    return {files[file]: stamp for file, stamp in stamps.items()}
 
 
 def read_ref(objects: Objects, path: str, branch: str) -> BranchRef | None:

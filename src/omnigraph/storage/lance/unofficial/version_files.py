@@ -4,11 +4,33 @@ import os
 from typing import Final
 
 from omnigraph.ids import Version
+from omnigraph.limits import VERSION_STEPS_MAX
+from omnigraph.storage.objects.protocol import Objects
+from omnigraph.storage.values import VersionInfo
 from omnigraph.values import dataclass
 
 _VERSIONS: Final = "_versions"
 _LAST: Final = 2**64 - 1
 """Lance names a manifest by the difference between this number and its version, so that the newest is listed first."""
+_SUFFIX: Final = ".manifest"
+_DIGITS: Final = 20
+"""Digits of such a name; earlier releases of Lance wrote the version itself, which has fewer."""
+
+
+def list_versions(objects: Objects, directory: str) -> tuple[VersionInfo, ...]:
+    """List the versions of a branch, oldest first, by the names of their files; reads none of them."""
+    dated = objects.times(f"{directory}/{_VERSIONS}").items()
+    numbered = ((_parse(file.rpartition("/")[2]), time) for file, time in dated)
+    found = (VersionInfo(version=one, created_us=time) for one, time in numbered if one is not None)
+    return tuple(sorted(found, key=lambda info: info.version))
+
+
+def _parse(name: str) -> Version | None:
+    """Read the version from the name of a manifest file; None for the other files beside them."""
+    stem = name.removesuffix(_SUFFIX)
+    if stem == name or not (stem.isascii() and stem.isdigit()):
+        return None
+    return Version(_LAST - int(stem) if len(stem) == _DIGITS else int(stem))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +45,8 @@ class NewestVersion:
     def at(cls, directory: str, version: Version) -> "NewestVersion":
         """Name the files of a version whose branch has its files in a directory."""
         names = (
-            f"{directory}/{_VERSIONS}/{_LAST - n:020d}.manifest" for n in (version, version + 1)
+            f"{directory}/{_VERSIONS}/{_LAST - n:0{_DIGITS}d}{_SUFFIX}"
+            for n in (version, version + 1)
         )
         return cls(version, *names)
 
@@ -34,3 +57,12 @@ class NewestVersion:
         That proves it the newest where no version in between was removed: in a table without gaps, and past a pin.
         """
         return not os.access(self.following, os.F_OK) and os.access(self.file, os.F_OK)
+
+    def follow(self, directory: str) -> "NewestVersion | None":
+        """Follow the versions that came since, where none was removed; None when there are many, or the branch is gone."""
+        newest = self
+        for _ in range(VERSION_STEPS_MAX):
+            if not os.access(newest.following, os.F_OK):
+                return newest if os.access(newest.file, os.F_OK) else None
+            newest = NewestVersion.at(directory, Version(newest.version + 1))
+        return None
