@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.surfaces.cli.main import main
+from tests.support.commands import look
 from tests.support.reference import commands
 from tests.support.s3 import Bucket
 
@@ -350,19 +351,51 @@ def test_what_is_destroyed_elsewhere_needs_consent(
     for name, value in environment(bucket).items():
         monkeypatch.setenv(name, value)
     uri = f"{bucket.uri}/g"
-    assert people("init", uri, "--schema", "people.pg").code == 0
+    Path("more.pg").write_text(SCHEMA.replace("age: I32?", "age: I32?  note: String?"))
+    assert people("init", uri, "--schema", "more.pg").code == 0
     assert (
         "(direct, remote)" in people("load", uri, "--data", "people.jsonl", "--mode", "append").err
     )
+    for name in ("side", "other"):
+        people("branch", "create", name, "--store", uri)
+    for command in (
+        ("load", uri, "--data", "people.jsonl", "--mode", "overwrite"),
+        ("branch", "delete", "side", "--store", uri),
+        ("branch", "merge", "other", "--delete-branch", "--store", uri),
+        ("cleanup", uri, "--keep", "5", "--confirm"),
+        ("schema", "apply", uri, "--schema", "people.pg", "--allow-data-loss"),
+    ):
+        before = people("commit", "list", uri, "--json").json, _list_branches(people, uri)
+        for refused in (people(*command), people(*command, "--json")):
+            assert refused.code == 1
+            assert "destroys data on another machine; no changes were made" in refused.err
+            assert "pass --yes to do it" in refused.err
+        assert before == (people("commit", "list", uri, "--json").json, _list_branches(people, uri))
+        done = people(*command, "--yes")
+        assert done.code == 0, done.err
+    assert _list_branches(people, uri) == ["main"]
+    assert "note" not in people("schema", "show", uri).out
+
+
+def _list_branches(people: Run, uri: str) -> Any:
+    return people("branch", "list", uri, "--json").json["branches"]
+
+
+@pytest.mark.s3
+def test_what_is_destroyed_elsewhere_is_asked_about_on_a_terminal(
+    people: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment(bucket).items():
+        monkeypatch.setenv(name, value)
+    uri = f"{bucket.uri}/g"
+    people("init", uri, "--schema", "people.pg")
     people("branch", "create", "side", "--store", uri)
-    replace = ("load", uri, "--data", "people.jsonl", "--mode", "overwrite")
-    drop = ("branch", "delete", "side", "--store", uri)
-    for command in (replace, drop):
-        refused = people(*command)
-        assert refused.code == 1
-        assert "--yes" in refused.err
-        assert people(*command, "--yes").code == 0
-    assert people("branch", "list", uri, "--json").json["branches"] == ["main"]
+    for answer, code, left in (("no", 1, ["main", "side"]), ("yes", 0, ["main"])):
+        typed = ("branch", "delete", "side", "--store", uri)
+        done = look(tmp_path, *typed, answer=answer)
+        assert (done.code, _list_branches(people, uri)) == (code, left)
+        assert "Type 'yes' to continue" in done.out
+        assert ("was not confirmed; no changes were made" in done.out) is (answer == "no")
 
 
 def environment(bucket: Bucket) -> dict[str, str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from tests.support.commands import PROGRAM, look
 
-PROGRAM = [sys.executable, "-m", "omnigraph"]
 SCHEMA = "node Person { name: String @key }"
 ROWS = 5_000
 FULL = Path("/dev/full")
@@ -108,3 +108,40 @@ def test_an_interrupted_command_says_so_and_leaves_the_graph_as_it_was(
         assert "Traceback" not in done.stderr
         assert graph.table("Person").num_rows == 0
         assert graph.doctor() == []
+
+
+# ---- on a terminal
+
+
+ASK = ("query", "--store", "g", "-e", "query q() { match { $p: Person } return { $p.name } }")
+
+
+@pytest.mark.parametrize("typed", [("commit", "list", "g"), ASK])
+def test_a_pager_shows_what_the_terminal_would_show(home: Path, typed: tuple[str, ...]) -> None:
+    plain = look(home, *typed, PAGER="sed s/^/paged:/")
+    assert (plain.code, "paged:" in plain.out) == (0, False)
+    assert typed == ASK or "lately" in plain.out
+    paged = look(home, *typed, "--pager", PAGER="sed s/^/paged:/")
+    assert paged.code == 0
+    assert paged.out == "".join(f"paged:{line}\n" for line in plain.out.splitlines())
+
+
+def test_nothing_is_paged_into_a_pipe(home: Path) -> None:
+    done = shell("omnigraph commit list g --pager", home)
+    assert (done.returncode, done.stderr) == (0, "")
+    paged = subprocess.run(
+        [*PROGRAM, "commit", "list", "g", "--pager"],
+        cwd=home,
+        env=os.environ | {"PAGER": "sed s/^/paged:/"},
+        capture_output=True,
+        text=True,
+    )
+    assert paged.stdout == done.stdout
+
+
+@pytest.mark.parametrize("pager", ["head -n 1", "true", "sed 's"])
+def test_a_pager_that_leaves_or_is_not_there_is_no_failure(home: Path, pager: str) -> None:
+    done = look(home, *ASK, "--pager", PAGER=pager)
+    assert (done.code, "Traceback" in done.out) == (0, False)
+    lines = {"head -n 1": 1, "true": 0}.get(pager, 3 + ROWS)
+    assert len(done.out.splitlines()) == lines

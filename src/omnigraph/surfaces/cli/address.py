@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.errors import UserInputError
 from omnigraph.surfaces.cli.completing import silent
 from omnigraph.surfaces.cli.output import note, remark
 from omnigraph.values import dataclass
@@ -230,12 +231,15 @@ def ask_consent(what: str, uri: str, *, yes: bool, json: bool) -> None:
     if yes or not is_remote(uri):
         return
     if json or not sys.stdin.isatty():
-        from omnigraph.errors import UserInputError
-
         raise UserInputError(
             f"{what} at '{uri}' destroys data on another machine; no changes were made",
             hint="pass --yes to do it",
         )
     note(f"{what} at '{uri}' destroys data on another machine.")
     if typer.prompt("Type 'yes' to continue", err=True).strip().lower() not in ("yes", "y"):
-        raise typer.Abort
+        raise refuse_unconfirmed(what)
+
+
+def refuse_unconfirmed(what: str) -> UserInputError:
+    """The refusal of what a person was asked about and did not want."""
+    return UserInputError(f"{what} was not confirmed; no changes were made")

@@ -20,6 +20,7 @@ from omnigraph.surfaces.cli.address import (
     choose_graph,
     is_remote,
     open_store,
+    refuse_unconfirmed,
 )
 from omnigraph.surfaces.cli.files import text_argument
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json, suggest, warn
@@ -151,7 +152,7 @@ def _ask_about_loss(graph: "Graph", text: str | Path, *, yes: bool, json: bool) 
         warn(f"it becomes unreadable, in history too: {step}")
     asked = bool(lost) and is_terminal(sys.stdin) and not (yes or json or is_remote(graph.uri))
     if asked and not typer.confirm("Apply?", default=False, err=True):
-        raise typer.Abort
+        raise refuse_unconfirmed("schema apply --allow-data-loss")
 
 
 def _text(schema: str | None) -> str | Path:

@@ -40,6 +40,8 @@ class Manner:
     progress: bool = True
     pager: bool = False
     as_json: bool = False
+    paged: TextIO | None = None
+    """The pager that reads what is printed, once it runs."""
 
 
 _chosen = [Manner()]
@@ -74,9 +76,9 @@ def has_color(stream: TextIO) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person looks at a stream; a closed one shows nothing to anybody."""
+    """Whether a person looks at a stream, perhaps through a pager; a closed one shows nothing to anybody."""
     try:
-        return stream is not None and stream.isatty()
+        return stream is not None and (stream is manner().paged or stream.isatty())
     except ValueError:
         return False
 
@@ -104,23 +106,27 @@ def paged() -> Iterator[None]:
         return
     import subprocess
 
-    terminal = sys.stdout
-    # A pager shows colours, though it is no terminal.
-    choose_manner(replace(manner(), color=Color.ALWAYS if has_color(terminal) else Color.NEVER))
+    terminal, chosen = sys.stdout, manner()
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, text=True, encoding="utf-8", errors="surrogateescape"
     ) as process:
         assert isinstance(process.stdin, io.TextIOWrapper), "a pipe for text was asked for"
         sys.stdout = process.stdin
+        choose_manner(replace(chosen, paged=process.stdin))
         try:
             yield
         finally:
             sys.stdout = terminal
+            choose_manner(chosen)
 
 
 def _find_pager() -> list[str] | None:
     import shlex
     import shutil
 
-    words = shlex.split(os.environ.get("PAGER") or "less -FRX")
+    try:
+        words = shlex.split(os.environ.get("PAGER") or "less -FRX")
+    except ValueError:
+        # A variable with an odd quotation mark names no program.
+        return None
     return words if words and shutil.which(words[0]) else None
