@@ -126,6 +126,10 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(diff)  # Diff
     reveal_type(diff.stats.inserts)  # int
     reveal_type(next(graph.diff_stream("main", "review")))  # Change
+    reveal_type(graph.frames())  # GraphFrames
+    reveal_type(graph.snapshot().frames().commit)  # str | None
+    print(graph.query_frame(""), graph.snapshot().query_frame(""))
+    print(graph.diff_frame("main", "review"), graph.changes_frame())
     reveal_type(graph.changes(limit=10))  # ChangePage
     reveal_type(next(graph.changes_stream()))  # ChangeStream
     reveal_type(graph.commit_changes("01"))  # ChangeBlock

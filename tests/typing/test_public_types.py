@@ -27,6 +27,8 @@ WRONG = (
     'omnigraph.connect("http://g").load([], mode="apend")',
 )
 """Names and values that are misspelt: an editor marks each of them."""
+FRAMES = re.compile(r"\b(query_frame|diff_frame|changes_frame|vertices|edges)\b")
+"""Frames are of the library that the caller names, which no checker knows."""
 
 Revealed = Mapping[str, Mapping[int, str]]
 
@@ -131,7 +133,7 @@ def test_no_attribute_is_of_unknown_type(seen: Revealed, attributes: Path) -> No
     lines = attributes.read_text().splitlines()
     shown = seen[attributes.name]
     wrong = {lines[number - 1]: text for number, text in shown.items() if _is_unknown(text)}
-    assert set(wrong) == set(WRONG)
+    assert {line for line in wrong if not FRAMES.search(line)} == set(WRONG)
     assert len(shown) == sum("reveal_type" in line for line in lines) + len(WRONG)
 
 

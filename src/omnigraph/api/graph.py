@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         MergeResult,
     )
     from omnigraph.api.description import Description
+    from omnigraph.api.frames import GraphFrames
     from omnigraph.api.reports import (
         CleanupReport,
         Examination,
@@ -86,8 +87,10 @@ if TYPE_CHECKING:
     )
     from omnigraph.api.stored_queries import StoredQueries
     from omnigraph.api.types import (
+        AnyFrame,
         EntityId,
         FileFormat,
+        FrameLibrary,
         Kinds,
         MergeGranularity,
         Mode,
@@ -208,6 +211,47 @@ class Graph:
             if at is not None:
                 raise
         return self._read(branch, at, lambda seen: seen.query(source, name, params, spark=spark))
+
+    def query_frame(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        spark: "Spark" = None,
+        engine: "FrameLibrary | None" = None,
+    ) -> "AnyFrame":
+        """Run a read and give its rows as a frame.
+
+        A session as `spark` gives a Spark DataFrame whose rows never come to this process; `engine` names another
+        library: `arrow` (as without both), `polars` or `pandas`.
+
+        Example:
+            >>> text = "query q() { match { $p: Person  $p.age > 30 } return { $p.name as name } }"
+            >>> graph.query_frame(text, engine="polars")["name"].to_list()
+            ['Ada']
+        """
+        seen = self.snapshot(branch=branch, at=at)
+        return seen.query_frame(source, name, params, spark=spark, engine=engine)
+
+    def frames(
+        self,
+        spark: "Spark" = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        engine: "FrameLibrary | None" = None,
+    ) -> "GraphFrames":
+        """The tables of one pinned snapshot as frames: `vertices`, `edges`, and one for each type by its name.
+
+        Example:
+            >>> frames = graph.frames(engine="polars")
+            >>> frames.vertices["type"].unique().to_list(), frames["Knows"].height
+            (['Person'], 1)
+        """
+        return self.snapshot(branch=branch, at=at).frames(spark, engine=engine)
 
     def _read(
         self, branch: str | None, at: Reference | None, read: Callable[[Snapshot], _Found]
@@ -917,6 +961,55 @@ class Graph:
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return list_changes(self._engine.store.tables, before, after, wanted)
+
+    def diff_frame(
+        self,
+        base: Reference,
+        head: Reference,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+        spark: "Spark" = None,
+        engine: "FrameLibrary | None" = None,
+    ) -> "AnyFrame":
+        """The changes of a `diff` as a frame, with the rows before and after as JSON; on Spark its tasks compare the tables.
+
+        Example:
+            >>> graph.diff_frame("review", "main")["op"].to_pylist()
+            ['update', 'insert', 'insert']
+        """
+        from omnigraph.api.frames import make_diff_frame, require_engine
+
+        chosen = require_engine(engine, spark)
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
+        return make_diff_frame(self._engine, self._states(base, head), wanted, chosen, spark)
+
+    def changes_frame(
+        self,
+        since: str | Commit | None = None,
+        until: str | Commit | None = None,
+        *,
+        branch: str | None = None,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+        spark: "Spark" = None,
+        engine: "FrameLibrary | None" = None,
+    ) -> "AnyFrame":
+        """The change feed after one commit, up to another, as a frame: a change and its commit in each row, oldest first.
+
+        Example:
+            >>> graph.changes_frame(graph.commits()[0].parent, engine="polars").select("op", "id").rows()
+            [('insert', 'Gus')]
+        """
+        from omnigraph.api.frames import make_feed_frame, require_engine
+
+        chosen = require_engine(engine, spark)
+        start, end = (None if one is None else self._commit_id(one) for one in (since, until))
+        wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
+        target = branch_name(branch or self._branch, "changes")
+        return make_feed_frame(self._engine, target, start, end, wanted, chosen, spark)
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
         from omnigraph.engine.history.compare import resolve_state

@@ -92,14 +92,7 @@ class QueryResult(Shown):
             >>> list(result.to_pandas().columns)
             ['name', 'age']
         """
-        types = load_package("pandas", "to_pandas()").api.types
-        frame: pandas.DataFrame = self.table.to_pandas()
-        for name in self.columns:
-            column = self.table[name]
-            if column.null_count and pa.types.is_integer(column.type):
-                # NumPy has no NULL for integers, and as floats the large ones would be others.
-                frame[name] = types.pandas_dtype(_nullable(column.type)).__from_arrow__(column)
-        return frame
+        return make_pandas(self.table, "to_pandas()")
 
     def to_polars(self) -> "polars.DataFrame":
         """A polars DataFrame.
@@ -108,8 +101,7 @@ class QueryResult(Shown):
             >>> result.to_polars().height
             2
         """
-        frame: polars.DataFrame = load_package("polars", "to_polars()").from_arrow(self.table)
-        return frame
+        return make_polars(self.table, "to_polars()")
 
     def to_csv(self) -> str:
         """CSV that `load` reads back: nothing for NULL, `""` for an empty text, JSON for a list; no final line break.
@@ -318,6 +310,24 @@ def _step(step: Step) -> dict[str, Any]:
     if step.rows is None:
         return body
     return body | {"rows": step.rows, "milliseconds": step.milliseconds}
+
+
+def make_pandas(table: pa.Table, what: str) -> "pandas.DataFrame":
+    """Make a pandas DataFrame; integers with NULLs among them stay integers, in pandas' own nullable types."""
+    types = load_package("pandas", what).api.types
+    frame: pandas.DataFrame = table.to_pandas()
+    for name in table.column_names:
+        column = table[name]
+        if column.null_count and pa.types.is_integer(column.type):
+            # NumPy has no NULL for integers, and as floats the large ones would be others.
+            frame[name] = types.pandas_dtype(_nullable(column.type)).__from_arrow__(column)
+    return frame
+
+
+def make_polars(table: pa.Table, what: str) -> "polars.DataFrame":
+    """Make a polars DataFrame."""
+    frame: polars.DataFrame = load_package("polars", what).from_arrow(table)
+    return frame
 
 
 def _public_table(found: pa.Table | pa.RecordBatch) -> pa.Table:

@@ -26,7 +26,7 @@ from omnigraph.errors import (
     TableNotFound,
     UserInputError,
 )
-from omnigraph.ids import TableKey, is_node
+from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.blobs import BlobForm
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from omnigraph.api.blobs import Blob
     from omnigraph.api.description import Description
-    from omnigraph.api.types import EntityId, Spark
+    from omnigraph.api.frames import GraphFrames
+    from omnigraph.api.types import AnyFrame, EntityId, FrameLibrary, Spark
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.runner import Runner
@@ -117,6 +118,50 @@ class Snapshot:
             found=answer.rows,
             types=answer.types,
         )
+
+    def query_frame(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        spark: "Spark" = None,
+        engine: "FrameLibrary | None" = None,
+    ) -> "AnyFrame":
+        """Run a read and give its rows as a frame: of Spark for a session, else of Arrow, polars or pandas.
+
+        Example:
+            >>> graph.snapshot().query_frame("query q() { match { $p: Person } return { $p.name } }").num_rows
+            7
+        """
+        from omnigraph.api.frames import FrameEngine, make_frame, require_engine
+
+        chosen = require_engine(engine, spark)
+        if chosen is not FrameEngine.SPARK:
+            return make_frame(self.query(source, name, params).table, chosen, "query_frame()")
+        query_name, values = name_and_params(name, params)
+        jobs = import_module("omnigraph.spark_jobs.query")
+        session = True if spark is None else spark
+        frame: AnyFrame = jobs.query_frame(
+            self._engine, self._view, source_of(source), query_name, values, spark=session
+        )
+        return frame
+
+    def frames(
+        self, spark: "Spark" = None, *, engine: "FrameLibrary | None" = None
+    ) -> "GraphFrames":
+        """Every table of this snapshot as a frame, and all vertices and all edges in one frame each.
+
+        Example:
+            >>> frames = graph.snapshot().frames()
+            >>> frames.vertices.num_rows, frames.edges.column_names[:2], frames["Person"].num_rows
+            (7, ['src', 'dst'], 7)
+        """
+        from omnigraph.api.frames import make_graph_frames, require_engine
+
+        chosen = require_engine(engine, spark)
+        pins = [self.pin(type_name(TableKey(key))) for key in self.tables()]
+        return make_graph_frames(pins, self.table, self.commit, chosen, spark)
 
     def stream(
         self,

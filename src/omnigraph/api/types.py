@@ -44,6 +44,10 @@ Source: TypeAlias = Frame | Mapping[str, Frame]
 """What a load reads: files or records of any types, or frames by type."""
 
 Spark: TypeAlias = pyspark.sql.SparkSession | bool | None
+FrameLibrary: TypeAlias = Literal["arrow", "polars", "pandas", "spark"]
+AnyFrame: TypeAlias = Any
+"""A frame of the library that the caller named: an Arrow table, or a DataFrame of polars, pandas or Spark."""
+
 SparkChoice: TypeAlias = Spark | Literal["auto"]
 
 Mode: TypeAlias = Literal["append", "merge", "overwrite"] | LoadMode

@@ -13,6 +13,7 @@ from omnigraph.spark.changes import ChangeSource
 from omnigraph.spark.source import GraphSource
 from omnigraph.spark.streams import each_batch
 from omnigraph.spark.transaction import Transaction
+from omnigraph.spark.views import Views, register_views
 from omnigraph.spark_jobs.runner import SparkRunner, find_error_line, spark_runner
 from omnigraph.spark_jobs.session import session
 
@@ -20,8 +21,10 @@ __all__ = [
     "GraphSource",
     "SparkRunner",
     "Transaction",
+    "Views",
     "each_batch",
     "register",
+    "register_views",
     "session",
     "spark_runner",
 ]

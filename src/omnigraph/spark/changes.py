@@ -1,15 +1,15 @@
 """`readStream.format("omnigraph-changes")`: the change feed of a branch as a stream of whole commits."""
 
-import json
 from collections.abc import Iterator, MutableMapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from omnigraph.api.comparisons import Change, ChangeStream
+from omnigraph.api.comparisons import ChangeStream
+from omnigraph.api.frames import ChangeRow, list_feed_values
 from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.pipeline.location import StoreLocation
@@ -26,8 +26,6 @@ SCHEMA: Final = (
 OPTIONS: Final = ("path", "branch", "types", "since", "images", "max_changes", "checkpointlocation")
 AFTER: Final = "after"
 """The key of an offset: the commit that was read last; empty before the first."""
-
-Row = tuple[Any, ...]
 
 
 class ChangeSource(DataSource):
@@ -129,7 +127,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Make one partition, so that the commits stay in order."""
         return [FeedPart(start[AFTER], end[AFTER])]
 
-    def read(self, partition: InputPartition) -> Iterator[Row]:
+    def read(self, partition: InputPartition) -> Iterator[ChangeRow]:
         """Read the rows of a batch as Spark asks for them."""
         assert isinstance(partition, FeedPart), "Spark gives back what `partitions` made"
         if partition.after == partition.end:
@@ -141,32 +139,5 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         freeze_loaded_objects()
 
 
-def _list_rows(block: ChangeStream) -> Iterator[Row]:
-    commit = block.commit
-    for change in block.changes:
-        yield (
-            *_list_values(change),
-            commit.id,
-            commit.actor,
-            commit.created_at,
-            change.manifest_version,
-        )
-
-
-def _list_values(change: Change) -> Row:
-    endpoints = change.endpoints
-    images = [
-        None if row is None else json.dumps(row, ensure_ascii=False, default=str)
-        for row in (change.before, change.after)
-    ]
-    return (
-        str(change.op),
-        str(change.kind),
-        str(change.table_key),
-        change.type_name,
-        change.id,
-        None if endpoints is None else endpoints.src,
-        None if endpoints is None else endpoints.dst,
-        list(change.properties),
-        *images,
-    )
+def _list_rows(block: ChangeStream) -> Iterator[ChangeRow]:
+    return (list_feed_values(change, block.commit) for change in block.changes)

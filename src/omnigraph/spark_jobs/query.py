@@ -80,6 +80,36 @@ def spark_query(
     spark: Any = None,
 ) -> Answer:
     """Run a query on one view with the joins of Spark; the rows of the result come to this process."""
+    plan, graph = _open_plan(engine, view, source, name, params, spark)
+    return Answer(
+        query_name=plan.name,
+        rows=run_on_spark(plan, graph),
+        types=tuple(column.type for column in plan.columns),
+    )
+
+
+def query_frame(
+    engine: Engine,
+    view: View,
+    source: Source,
+    name: str | None,
+    params: Mapping[str, Any] | None,
+    spark: Any = None,
+) -> DataFrame:
+    """Make a frame of the result of a query on one view; no row comes to this process."""
+    plan, graph = _open_plan(engine, view, source, name, params, spark)
+    rows = _shape_result(plan, graph, [column.name for column in plan.columns])
+    return rows.drop(ALONE)
+
+
+def _open_plan(
+    engine: Engine,
+    view: View,
+    source: Source,
+    name: str | None,
+    params: Mapping[str, Any] | None,
+    spark: Any,
+) -> tuple[Plan, SparkGraph]:
     found = compile_as_of(engine.plans, view, source, name)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
     plan = fill(found.plan, bind_arguments(found.checked, params), now)
@@ -90,30 +120,31 @@ def spark_query(
         snapshot=found.snapshot,
         names=found.names,
     )
-    return Answer(
-        query_name=found.checked.name,
-        rows=run_on_spark(plan, graph),
-        types=tuple(column.type for column in plan.columns),
-    )
+    return plan, graph
 
 
 def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
     """Run a filled plan and return its rows."""
+    labels = [f"c{i}" for i in range(len(plan.root.columns))]
+    frame = _shape_result(plan, graph, labels)
+    result = collect_job(graph.spark, f"query {plan.name}", frame)
+    columns = [
+        _property(result[label], replace(one.type, nullable=True))
+        for label, one in zip(labels, plan.root.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=plan.schema)
+
+
+def _shape_result(plan: Plan, graph: SparkGraph, labels: Sequence[str]) -> DataFrame:
     lowering = Lowering(plan, graph)
     rows = lowering.rows(plan.root.input, _nothing_bound(graph.spark))
-    frame = rows.frame.select(
+    return rows.frame.select(
         *(
-            lowering.value(one.expr, rows).cast(spark_name(one.type)).alias(f"c{i}")
-            for i, one in enumerate(plan.root.columns)
+            lowering.value(one.expr, rows).cast(spark_name(one.type)).alias(label)
+            for label, one in zip(labels, plan.root.columns, strict=True)
         ),
         F.lit(1).alias(ALONE),
     )
-    result = collect_job(graph.spark, f"query {plan.name}", frame)
-    columns = [
-        _property(result[f"c{i}"], replace(one.type, nullable=True))
-        for i, one in enumerate(plan.root.columns)
-    ]
-    return pa.Table.from_arrays(columns, schema=plan.schema)
 
 
 def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:

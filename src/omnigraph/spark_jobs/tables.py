@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -68,6 +70,43 @@ def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
     freeze_loaded_objects()
 
 
+def read_parts(spark: SparkSession, whole: TablePart, schema: StructType) -> DataFrame:
+    """Make a frame of a table; its tasks read the rows."""
+    parts = cut_parts(whole)
+    if not parts:
+        return spark.createDataFrame([], schema)
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    return numbers.mapInArrow(_make_read_task(parts), schema)
+
+
+def read_pinned(spark: SparkSession, table: PinnedTable) -> DataFrame:
+    """Make a frame of all columns of a pinned table, with the types that the data source gives them."""
+    schema = spark_schema(table.schema, None, Forms())
+    return read_parts(spark, TablePart(table=table, columns=arrow_schema(schema)), schema)
+
+
+def unite_frames(
+    spark: SparkSession,
+    parts: Sequence[tuple[DataFrame, Mapping[str, str]]],
+    columns: Mapping[str, DataType | None],
+) -> DataFrame:
+    """Put frames one after the other: a column is of the frame, or one text for all of its rows, or NULL."""
+    types = {name: type_ or StringType() for name, type_ in columns.items()}
+    empty = StructType([StructField(name, type_) for name, type_ in types.items()])
+    united = [
+        frame.select(*(_fit_column(frame, texts, name, types[name]) for name in types))
+        for frame, texts in parts
+    ]
+    return reduce(DataFrame.union, united) if united else spark.createDataFrame([], empty)
+
+
+def _fit_column(frame: DataFrame, texts: Mapping[str, str], name: str, type_: DataType) -> Column:
+    if name in texts:
+        return F.lit(texts[name]).alias(name)
+    found = F.col(f"`{name}`") if name in frame.columns else F.lit(None).cast(type_)
+    return found.alias(name)
+
+
 # ---- tables of a snapshot
 
 
@@ -99,13 +138,7 @@ class SparkGraph:
         schema = spark_schema(table.schema, read, Forms())
         filter = None if key in self.names else _render_pushdown(tests, table.schema.names)
         whole = TablePart(table=pin, columns=arrow_schema(schema), filter=filter)
-        parts = cut_parts(whole)
-        if not parts:
-            return self._empty(type_, columns)
-        frame = self.spark.range(0, len(parts), 1, len(parts)).mapInArrow(
-            _make_read_task(parts), schema
-        )
-        return frame.select(
+        return read_parts(self.spark, whole, schema).select(
             *(
                 (
                     F.col(f"`{stored[name]}`")

@@ -15,7 +15,7 @@ from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound
 from omnigraph.ids import MAIN, BranchName, EntityKind, Op, TableKey, is_node
 from omnigraph.manifest.lineage import SPELL_COMMIT, parse_moment
-from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, find_commit, state_at, state_of
 from omnigraph.storage.addresses import rows_at
@@ -97,45 +97,64 @@ def list_changes_from(
 
     By table key; with `nodes_first` nodes before edges, then by type id, as one who applies the changes needs them.
     """
-    pairs = _pair_tables(base.snapshot, head.snapshot, nodes_first=nodes_first)
-    for number, (key, before, after) in enumerate(pairs):
+    for number, pair in enumerate(_pair_tables(base, head, nodes_first=nodes_first)):
         passed = start is not None and number < start.table
-        same = before is not None and after is not None and before.at == after.at
-        if passed or same or not wanted.covers(key):
+        if passed or not pair.may_differ(wanted):
             continue
         after_id = start.after if start is not None and number == start.table else None
-        for change in _compare_table(tables, key, before, after, head, wanted, after_id):
+        for change in compare_pair(tables, pair, wanted, after_id):
             yield ChangePosition(table=number, after=change.id), change
 
 
-def _pair_tables(
-    base: Snapshot, head: Snapshot, *, nodes_first: bool
-) -> Iterator[tuple[TableKey, Entry | None, Entry | None]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePair:
+    """Two versions of one table that are to be compared; any process that reaches the store can compare them."""
+
+    key: TableKey
+    path: str
+    before: Entry | None
+    after: Entry | None
+    manifest_version: int
+    """The version at which the later state is visible."""
+
+    def may_differ(self, wanted: Wanted) -> bool:
+        """Whether the versions are two, and anybody wants to know of their changes."""
+        before, after = self.before, self.after
+        same = before is not None and after is not None and before.at == after.at
+        return not same and wanted.covers(self.key)
+
+
+def list_differing_pairs(
+    base: BranchState, head: BranchState, wanted: Wanted
+) -> tuple[TablePair, ...]:
+    """List the tables of which two states have different versions, by table key."""
+    pairs = _pair_tables(base, head, nodes_first=False)
+    return tuple(pair for pair in pairs if pair.may_differ(wanted))
+
+
+def _pair_tables(base: BranchState, head: BranchState, *, nodes_first: bool) -> list[TablePair]:
     """Pair tables by path: a renamed type keeps its path, a re-created type has another one."""
-    old = {entry.at.path: entry for entry in base.entries.values()}
-    new = {entry.at.path: entry for entry in head.entries.values()}
-    found = []
-    for path in old.keys() | new.keys():
-        before, after = old.get(path), new.get(path)
-        key = after.table_key if after is not None else old[path].table_key
-        found.append((key, path, before, after))
-    for key, _, before, after in sorted(
-        found, key=_order_by_type if nodes_first else _order_by_key
-    ):
-        yield key, before, after
+    old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
+    new = {entry.at.path: entry for entry in head.snapshot.entries.values()}
+    pairs = [
+        TablePair(
+            key=(new[path] if path in new else old[path]).table_key,
+            path=path,
+            before=old.get(path),
+            after=new.get(path),
+            manifest_version=head.version,
+        )
+        for path in old.keys() | new.keys()
+    ]
+    return sorted(pairs, key=_order_by_type if nodes_first else _order_by_key)
 
 
-_Pair = tuple[TableKey, str, Entry | None, Entry | None]
+def _order_by_key(pair: TablePair) -> tuple[Any, ...]:
+    return pair.key, pair.path
 
 
-def _order_by_key(pair: _Pair) -> tuple[Any, ...]:
-    key, path, _, _ = pair
-    return key, path
-
-
-def _order_by_type(pair: _Pair) -> tuple[Any, ...]:
-    key, path, _, _ = pair
-    return not is_node(key), _type_id(path)
+def _order_by_type(pair: TablePair) -> tuple[Any, ...]:
+    return not is_node(pair.key), _type_id(pair.path)
 
 
 def _type_id(path: str) -> str:
@@ -143,25 +162,18 @@ def _type_id(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _compare_table(
-    tables: Tables,
-    key: TableKey,
-    before: Entry | None,
-    after: Entry | None,
-    head: BranchState,
-    wanted: Wanted,
-    after_id: str | None,
+def compare_pair(
+    tables: Tables, pair: TablePair, wanted: Wanted, after_id: str | None = None
 ) -> Iterator[Change]:
-    left = None if before is None else before.at
-    right = None if after is None else after.at
+    """List what differs between two versions of a table, by id, from the beginning or after an id."""
+    left = None if pair.before is None else pair.before.at
+    right = None if pair.after is None else pair.after.at
     try:
         for step, names in check_between(find_changed_steps(tables, left, right)):
-            yield from _make_changes(
-                tables, key, before, after, _drop_up_to(step, after_id), names, head, wanted
-            )
+            yield from _make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
     except TableNotFound as error:
-        gone = before or after
-        raise HistoryReclaimed(key, 0 if gone is None else gone.version) from error
+        gone = pair.before or pair.after
+        raise HistoryReclaimed(pair.key, 0 if gone is None else gone.version) from error
 
 
 def _drop_up_to(step: Step, after_id: str | None) -> Step:
@@ -173,28 +185,21 @@ def _drop_up_to(step: Step, after_id: str | None) -> Step:
 
 
 def _make_changes(
-    tables: Tables,
-    key: TableKey,
-    before: Entry | None,
-    after: Entry | None,
-    step: Step,
-    names: Sequence[str],
-    head: BranchState,
-    wanted: Wanted,
+    tables: Tables, pair: TablePair, step: Step, names: Sequence[str], wanted: Wanted
 ) -> Iterator[Change]:
-    moves = step.moves
+    moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
-    ends = {} if is_node(key) else _read_ends(tables, before, after, moves, chosen)
+    ends = {} if is_node(pair.key) else _read_ends(tables, before, after, moves, chosen)
     images = _read_images(tables, before, after, moves, chosen) if wanted.images else ({}, {})
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
     for n in chosen:
         yield Change(
             op=ops[n],
-            table_key=key,
+            table_key=pair.key,
             id=ids[n],
-            manifest_version=head.version,
+            manifest_version=pair.manifest_version,
             table_version=versions[n] or (0 if newest is None else newest.version),
             type_id="" if newest is None else _type_id(newest.at.path),
             endpoints=ends.get(n),

@@ -18,9 +18,12 @@ from omnigraph.engine.history.changes import Baseline, Change, ChangeBlock, Chan
 from omnigraph.engine.history.compare import (
     EVERYTHING,
     ChangePosition,
+    TablePair,
     Wanted,
+    compare_pair,
     list_changes,
     list_changes_from,
+    list_differing_pairs,
 )
 from omnigraph.engine.history.export import export_lines
 from omnigraph.engine.results import Commit
@@ -99,6 +102,49 @@ def stream(
         )
         for commit in _list_after(list_first_parents(state), since, state)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedStep:
+    """A commit of the feed and the tables it changed; any process that reaches the store can compare them."""
+
+    commit: Commit
+    pairs: tuple[TablePair, ...]
+
+    def list_changes(self, tables: Tables, wanted: Wanted) -> Iterator[Change]:
+        """List what the commit changed, by table key, then id."""
+        try:
+            for pair in self.pairs:
+                yield from compare_pair(tables, pair, wanted)
+        except HistoryReclaimed as error:
+            raise ChangeFeedGap(self.commit.id, None) from error
+
+
+def list_steps(
+    engine: Engine, branch: BranchName, since: str | None, until: str | None, wanted: Wanted
+) -> list[FeedStep]:
+    """List the commits after one up to another, or up to the head; reads the manifest, no table."""
+    state = engine.manifest.current(branch)
+    fail(Failpoint.FEED_CAPTURED)
+    chain = list_first_parents(state)
+    end = None if until is None else find_resume_point(chain, until, state)
+    waiting = _list_after(chain, since, state)
+    if until is not None:
+        last = next((n for n, commit in enumerate(waiting) if commit.id == end), -1)
+        waiting = waiting[: last + 1]
+    return [_plan_step(engine, state, commit, since, wanted) for commit in waiting]
+
+
+def _plan_step(
+    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
+) -> FeedStep:
+    parent = state.lineage.by_id[commit.parent or CommitId("")]
+    try:
+        base = state_of(engine.manifest, parent.branch, parent)
+        head = state_of(engine.manifest, commit.branch, commit)
+    except (HistoryReclaimed, TableNotFound) as error:
+        raise ChangeFeedGap(commit.id, since) from error
+    return FeedStep(commit=Commit.of(commit), pairs=list_differing_pairs(base, head, wanted))
 
 
 def _diff_commits(

@@ -1,0 +1,138 @@
+"""Frames of Spark hold what frames of this process hold; their rows do not pass the driver."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+import omnigraph
+from omnigraph import Graph
+from omnigraph.errors import QueryError
+from omnigraph.spark import register_views
+from tests.support.frame_graphs import make_graph
+from tests.support.plan_fixtures import FOLDER
+from tests.support.random_reads import read_texts
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    with make_graph(tmp_path_factory.mktemp("frames") / "g") as made:
+        yield made
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query q() { match { $p: Person } return { $p.name as name, $p.age as age, $p.tags as tags } order { $p.name } }",
+        "query q() { match { $p: Person  $p knows $q } return { $p.name as p, count($q) as n } order { $p.name } }",
+        "query q() { match { $p: Person  $p.age > 100 } return { $p.name as name } }",
+    ],
+)
+def test_a_frame_holds_the_rows_of_its_query(graph: Graph, spark: Any, text: str) -> None:
+    assert rows_of(graph.query_frame(text, spark=spark)) == graph.query(text).rows
+
+
+def test_a_frame_shows_the_commit_it_was_made_at(graph: Graph, spark: Any) -> None:
+    text = "query q() { match { $p: Person } return { $p.name as name } order { $p.name } }"
+    old = graph.commits()[-2]
+    frame = graph.query_frame(text, spark=spark, at=old)
+    assert rows_of(frame) == graph.query(text, at=old).rows != graph.query(text).rows
+
+
+def test_changes_come_from_the_tasks(graph: Graph, spark: Any) -> None:
+    first = graph.commits()[-1]
+    for here, there in (
+        (graph.diff_frame(first, "main"), graph.diff_frame(first, "main", spark=spark)),
+        (graph.changes_frame(), graph.changes_frame(spark=spark)),
+        (graph.diff_frame("main", "main"), graph.diff_frame("main", "main", spark=spark)),
+    ):
+        assert rows_of(there) == here.to_pylist()
+        assert there.schema.names == here.schema.names
+
+
+def test_a_snapshot_is_one_set_of_frames(graph: Graph, spark: Any) -> None:
+    here, there = graph.frames(), graph.frames(spark)
+    for name in here:
+        columns = here[name].column_names
+        assert there[name].columns == columns
+        assert sorted(map(str, rows_of(there[name]))) == sorted(map(str, here[name].to_pylist()))
+    for part in ("vertices", "edges"):
+        expected = getattr(here, part)
+        assert getattr(there, part).columns == expected.column_names
+        assert sorted(map(str, rows_of(getattr(there, part)))) == sorted(
+            map(str, expected.to_pylist())
+        )
+    unknown = there.edges.join(
+        there.vertices.withColumnsRenamed({"id": "src", "type": "src_type"}),
+        ["src", "src_type"],
+        "left_anti",
+    )
+    assert unknown.count() == 0
+
+
+def test_views_over_the_head_are_renewed_when_asked(tmp_path: Path, spark: Any) -> None:
+    with omnigraph.init(tmp_path / "g", "node P { k: String @key }") as graph:
+        graph.load([{"type": "P", "data": {"k": "a"}}], mode="append")
+        views = register_views(spark, graph, prefix="frames_")
+        graph.load([{"type": "P", "data": {"k": "b"}}], mode="append")
+        assert spark.sql("select k from frames_P").count() == 1
+        renewed = views.refresh()
+        assert spark.sql("select k from frames_P order by k").toArrow()["k"].to_pylist() == [
+            "a",
+            "b",
+        ]
+        assert renewed.commit == graph.commits()[0].id
+        pinned = register_views(spark, graph, prefix="frames_", at=graph.commits()[1].id)
+        assert pinned.refresh() is pinned
+        assert spark.sql("select * from frames_vertices").count() == 1
+        graph.schema_apply("node Q { k: String @key }", allow_data_loss=True)
+        renewed.refresh()
+        assert not spark.catalog.tableExists("frames_P")
+        assert spark.sql("select * from frames_Q").count() == 0
+
+
+@pytest.mark.soak
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@given(text=read_texts())
+def test_queries_nobody_chose_give_the_same_frame(
+    text: str, harbour_graph: Graph, spark: Any
+) -> None:
+    try:
+        expected = harbour_graph.query(text).rows
+        frame = harbour_graph.query_frame(text, spark=spark)
+    except QueryError:
+        reject()
+    # Without an order any order is right.
+    assert sorted(map(str, rows_of(frame))) == sorted(map(str, expected)), text
+
+
+@pytest.fixture(scope="module")
+def harbour_graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    schema = (FOLDER / "harbour.pg").read_text()
+    with omnigraph.init(tmp_path_factory.mktemp("harbour") / "g", schema) as graph:
+        ports = [
+            {"type": "Port", "data": {"code": k, "name": k, "lat": 1.0 * n, "depth": n}}
+            for n, k in enumerate("abc")
+        ]
+        vessels = [
+            {"type": "Vessel", "data": {"imo": k, "name": k, "kind": "tanker", "crew": n}}
+            for n, k in enumerate("xyz")
+        ]
+        calls = [{"edge": "CallsAt", "from": a, "to": b} for a, b in ("xa", "xb", "ya", "xa")]
+        feeds = [
+            {"edge": "Feeds", "from": a, "to": b, "data": {"weight": 1}}
+            for a, b in ("ab", "bc", "cc")
+        ]
+        graph.load([*ports, *vessels, *calls, *feeds], mode="append")
+        yield graph
