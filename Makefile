@@ -64,7 +64,7 @@ bench: $(STAMP) ## every benchmark, ratios in one run
 
 lock: ## pin what the environment needs, by hash and without addresses
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url --group dev --extra spark --extra server --extra client --extra policy --extra analytics pyproject.toml requirements.build -o requirements.lock
+	  --no-emit-index-url --group dev --extra spark --extra server --extra client --extra policy --extra mcp --extra analytics pyproject.toml requirements.build -o requirements.lock
 
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference

@@ -63,11 +63,13 @@ def names(http: httpx.Client, **target: str) -> list[str]:
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
+def locked(place: Path, branch: str = "main") -> Iterator[None]:
     """Another process's writer holds the locks of people; it goes on when the block ends."""
     with omnigraph.open(place) as graph, parked(Failpoint.ARMED) as park:
         name = f"holder {SYSTEM.new_id()}"
-        writer = threading.Thread(target=graph.mutate, args=(ADD, {"n": name}))
+        writer = threading.Thread(
+            target=graph.mutate, args=(ADD, {"n": name}), kwargs={"branch": branch}
+        )
         writer.start()
         assert park.reached.wait(60)
         try:

@@ -41,6 +41,7 @@ class RunsQueries(Protocol):
         branch: Any,
         actor: Any,
         if_commit: Any,
+        message: Any,
         idempotency_key: Any,
     ) -> MutationResult:
         """Run a mutation."""
@@ -114,6 +115,7 @@ class StoredQueries:
         branch: str | None = None,
         actor: str | None = None,
         if_commit: str | Commit | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a stored mutation."""
@@ -125,6 +127,7 @@ class StoredQueries:
             branch=branch,
             actor=actor,
             if_commit=if_commit,
+            message=message,
             idempotency_key=idempotency_key,
         )
 

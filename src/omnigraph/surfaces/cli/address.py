@@ -95,6 +95,7 @@ SERVED = frozenset(
         "commit",
         "schema",
         "serve",
+        "mcp",
         "jobs",
     }
 )
@@ -181,6 +182,11 @@ def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) ->
     return open_graph(
         uri, read_only=read_only, actor=writer, policy=None if policy is None else Path(policy)
     )
+
+
+def name_graph() -> str | None:
+    """The graph of the server that a call names."""
+    return _scope.graph
 
 
 def _open_served(url: str, actor: str | None) -> Any:

@@ -118,6 +118,7 @@ COMMANDS: Mapping[str, str] = {
     "relocate": "recovering.relocate",
     "completion": "configuring.completion",
     "serve": "serving.serve",
+    "mcp": "agents.mcp",
     "login": "credentials.login",
     "logout": "credentials.logout",
     "demo": "demo.demo",
@@ -142,6 +143,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     ),
     "Local": (
         "serve",
+        "mcp",
         "login",
         "logout",
         "policy",

@@ -1,7 +1,6 @@
 """The application: takes a request through the gates, in order, to its handler, and sends the answer."""
 
 import asyncio
-import ipaddress
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
@@ -16,6 +15,7 @@ from omnigraph.logs import get_logger
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.surfaces.http import calls
 from omnigraph.surfaces.http.admission import METADATA_BYTES
+from omnigraph.surfaces.http.agents import Agents, is_loopback
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.cors import Cors
 from omnigraph.surfaces.http.failures import body_of, headers_of, status_of
@@ -71,12 +71,13 @@ class Application:
         self._metrics = Metrics(served)
         self._cors = Cors(served.origins)
         flat = served.default is not None
-        self._router = Router((*self._describe_itself(flat), *ROUTES), flat=flat)
+        self._router = Router((*self._describe_itself(flat), MCP, *ROUTES), flat=flat)
         self._readers = ThreadPoolExecutor(READERS_MAX, "omnigraph-read")
         self._writers = ThreadPoolExecutor(WRITERS_MAX, "omnigraph-write")
         self._streamers = ThreadPoolExecutor(served.exports.count + 2, "omnigraph-stream")
         self.writing: dict[str, str] = {}
         """Request ids of writes under way, and their routes."""
+        self._agents = Agents(served, self.writing)
 
     def _describe_itself(self, flat: bool) -> tuple[Route, ...]:
         document = encode_json(
@@ -86,6 +87,10 @@ class Application:
             OPENAPI.with_handler(lambda _: Reply(body=document)),
             METRICS.with_handler(lambda _: Reply(body=self._metrics.spell(), media=MEDIA)),
         )
+
+    async def end(self) -> None:
+        """End what runs in the loop of the server."""
+        await self._agents.end()
 
     def close(self) -> None:
         """Give up the threads; writes that still run are not waited for."""
@@ -133,6 +138,8 @@ class Application:
         match = exchange.match
         target = None if match.route.of_server else self.served.find_graph(match.graph_id)
         exchange.writes = match.route.writes and not _is_stored_read(match, target)
+        if target is not None and match.route.operation == MCP.operation:
+            return await self._agents.answer(request, target, exchange.actor, exchange.request_id)
         if match.route.action is not None:
             self.served.gate.require_possible(
                 match.route.action,
@@ -147,8 +154,8 @@ class Application:
 
     def _is_open(self, route: Route, request: Request) -> bool:
         if route.open_on_loopback:
-            return request.client is not None and _is_loopback(request.client.host)
-        return route.action is None
+            return request.client is not None and is_loopback(request.client.host)
+        return route.action is None and route.operation != MCP.operation
 
     def _authenticate(self, headers: Headers) -> str | None:
         if self.served.tokens is None:
@@ -244,6 +251,7 @@ class Application:
             body=await self._read_body(request, match.route),
             if_commit=condition,
             key=calls.read_key(request.headers) if exchange.writes else None,
+            message=calls.read_message(request.headers) if exchange.writes else None,
         )
 
     def _limit(self, route: Route) -> int:
@@ -369,13 +377,6 @@ def _is_stored_read(match: Match, target: ServedGraph | None) -> bool:
     return found is not None and not found.mutation
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 async def _wait_until_gone(request: Request) -> None:
     """Wait until the caller has left."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -410,4 +411,12 @@ METRICS: Final = Route(
     media=("text/plain",),
     statuses=(401,),
 )
+MCP: Final = Route(
+    method="POST",
+    path="/mcp",
+    operation="mcp",
+    summary="Speak the Model Context Protocol",
+    handler=lambda _: Reply(),
+)
+"""Every actor with a token may speak; each tool asks for its own right."""
 ROUTES_DESCRIBED: Final = (OPENAPI, METRICS, *ROUTES)

@@ -9,6 +9,7 @@ from omnigraph.errors import ConfigError, OmniError
 from omnigraph.logs import get_logger
 from omnigraph.policy import PolicyEngine
 from omnigraph.surfaces.http.admission import Admission
+from omnigraph.surfaces.http.agents import is_loopback
 from omnigraph.surfaces.http.cors import check_origins
 from omnigraph.surfaces.http.gate import Gate, RuntimeState
 from omnigraph.surfaces.http.options import RECONCILE_SECONDS, Options
@@ -43,6 +44,7 @@ def boot(options: Options, environment: Mapping[str, str]) -> Served:
         limits=options.limits,
         quarantined=quarantined,
         origins=origins,
+        loopback=is_loopback(options.host),
         request_seconds=options.request_seconds,
     )
 

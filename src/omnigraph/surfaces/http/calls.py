@@ -55,6 +55,8 @@ class Call:
     if_commit: str | None = None
     key: str | None = None
     """The idempotency key of a write."""
+    message: str | None = None
+    """What the commit of a write says."""
 
     @property
     def place(self) -> ServedGraph:
@@ -189,6 +191,17 @@ def read_timeout(headers: Headers, most: float) -> float | None:
         )
     asked = int(given) / 1000
     return asked if bound is None else min(asked, bound)
+
+
+def read_message(headers: Headers) -> str | None:
+    """The message of a commit; what no header can spell is percent-encoded."""
+    given = headers.get("omnigraph-message")
+    if given is None:
+        return None
+    try:
+        return unquote_to_bytes(given).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserInputError("Omnigraph-Message is no UTF-8 text; nothing was done") from error
 
 
 # ---- bodies

@@ -61,6 +61,11 @@ class Gate:
             case RuntimeState.POLICY_ENABLED:
                 return guard.may_somewhere(actor, action)
 
+    def allows(self, ask: Ask, actor: str | None, guard: Guard) -> bool:
+        """Whether the actor may do this; for what is only shown, so that nothing is logged."""
+        decision = self._decide(ask, actor, guard)
+        return decision is None or decision.allowed
+
     def require_possible(
         self, action: PolicyAction, actor: str | None, guard: Guard | None, *, writes: bool
     ) -> None:

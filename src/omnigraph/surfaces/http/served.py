@@ -78,6 +78,8 @@ class Served:
     exports: ExportSlots = field(default_factory=ExportSlots)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     origins: frozenset[str] = frozenset()
+    loopback: bool = True
+    """Whether the server listens to this machine alone."""
     request_seconds: float = 0.0
     draining: bool = False
 

@@ -101,6 +101,11 @@ class _Server(uvicorn.Server):
         self._app.served.draining = True
         self.should_exit = True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what was begun, then what runs beside requests."""
+        await super().shutdown(sockets)
+        await self._app.end()
+
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Catch signals; unlike uvicorn's own way they do not end the process again afterwards."""

@@ -29,6 +29,7 @@ def mutate(call: Call) -> Reply:
         branch=body.get("branch"),
         actor=call.actor,
         if_commit=call.if_commit,
+        message=call.message,
         idempotency_key=call.key,
     )
     return reply_write(done.to_dict())
@@ -92,6 +93,7 @@ def _load(call: Call, data: bytes, branch: str | None, base: str | None, mode: s
             from_branch=base,
             actor=call.actor,
             spark=False,
+            message=call.message,
             idempotency_key=call.key,
         )
     except NotFound as error:
@@ -124,7 +126,11 @@ def merge_branches(call: Call) -> Reply:
     body, graph = call.body, call.place.graph
     source = body["source"]
     done = graph.merge(
-        source, into=body.get("target") or MAIN, actor=call.actor, idempotency_key=call.key
+        source,
+        into=body.get("target") or MAIN,
+        actor=call.actor,
+        message=call.message,
+        idempotency_key=call.key,
     )
     shown = done.to_dict()
     if body.get("delete_branch"):
@@ -167,6 +173,7 @@ def apply_schema(call: Call) -> Reply:
         body["schema_source"],
         allow_data_loss=bool(body.get("allow_data_loss")),
         actor=call.actor,
+        message=call.message,
         idempotency_key=call.key,
     )
     return reply_write(done.to_dict())
@@ -199,6 +206,7 @@ def invoke_query(call: Call) -> Reply | Stream:
         branch=body.get("branch"),
         actor=call.actor,
         if_commit=call.if_commit,
+        message=call.message,
         idempotency_key=call.key,
     )
     return reply_write(done.to_dict())

@@ -1,0 +1,99 @@
+"""The command that gives a graph to an agent, over stdin and stdout."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.surfaces.cli.address import Actor, Store, Uri, choose_graph, open_store
+
+if TYPE_CHECKING:
+    from omnigraph.surfaces.mcp.backend import Backend
+
+AGENT = "agent"
+"""The actor of a session that names none."""
+
+
+def mcp(
+    uri: Uri = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Offer no tool that writes.")
+    ] = False,
+    branch_per_session: Annotated[
+        bool,
+        typer.Option(
+            "--branch-per-session",
+            help="Write to agent/ACTOR/SESSION alone; a person merges what the agent proposes.",
+        ),
+    ] = False,
+    queries: Annotated[
+        str | None, typer.Option("--queries", help="Folder of stored queries; each is a tool.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="The name of the session; a new one by default.")
+    ] = None,
+    store: Store = None,
+    actor: Actor = None,
+) -> None:
+    """Give a graph to an agent (Model Context Protocol, over stdio).
+
+    Example: omnigraph mcp people.omni --branch-per-session --as ada-assistant
+    """
+    from omnigraph.errors import ConfigError
+    from omnigraph.runtime import SYSTEM
+
+    place = choose_graph(uri, store)
+    try:
+        from omnigraph.surfaces.mcp.server import run_stdio
+        from omnigraph.surfaces.mcp.session import Session
+
+        backend = open_backend(place, actor, queries, read_only=read_only)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the protocol needs the package '{error.name}'; nothing was started",
+            hint="install it with `pip install 'omnigraph[mcp]'`",
+        ) from error
+    id = session or SYSTEM.new_id()[-10:].lower()
+    run_stdio(Session(backend, id, read_only=read_only, own_branch=branch_per_session))
+
+
+def open_backend(
+    place: str, actor: str | None, queries: str | None, *, read_only: bool
+) -> "Backend":
+    """What answers the tools: a graph at hand, through the gates of a server, or a server."""
+    if place.startswith(("http://", "https://")):
+        if queries is not None:
+            raise typer.BadParameter(
+                "a server has stored queries of its own", param_hint="--queries"
+            )
+        return _open_served(place, actor)
+    from omnigraph.surfaces.http.admission import Admission
+    from omnigraph.surfaces.http.agents import LocalBackend
+    from omnigraph.surfaces.http.gate import Gate
+    from omnigraph.surfaces.http.options import DEFAULT_GRAPH, PER_ACTOR_BYTES, PER_ACTOR_WRITES
+    from omnigraph.surfaces.http.served import Served, ServedGraph
+
+    graph = open_store(place, read_only=read_only, actor=actor or AGENT)
+    stored = None if queries is None else graph.stored_queries(Path(queries))
+    found = ServedGraph(id=DEFAULT_GRAPH, graph=graph, queries=stored)
+    served = Served(
+        graphs={DEFAULT_GRAPH: found},
+        default=DEFAULT_GRAPH,
+        gate=Gate(has_tokens=False, read_only=read_only),
+        tokens=None,
+        admission=Admission(PER_ACTOR_WRITES, PER_ACTOR_BYTES),
+    )
+    return LocalBackend(served, found, actor or AGENT)
+
+
+def _open_served(url: str, actor: str | None) -> "Backend":
+    import os
+
+    from omnigraph.remote.transport import Transport
+    from omnigraph.surfaces.cli.address import name_graph
+    from omnigraph.surfaces.cli.credentials import find_token
+    from omnigraph.surfaces.mcp.remote import RemoteBackend
+
+    if actor is not None:
+        raise typer.BadParameter("--as names nobody on a server: its token decides who writes")
+    return RemoteBackend(Transport(url, find_token(url, os.environ), name_graph()))
