@@ -1,18 +1,25 @@
-"""What a commit adds to the manifest does not grow with the history."""
+"""What a commit adds to the manifest does not grow with the history, and branches cost what is looked at."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import omnigraph
+from omnigraph.api.graph import Graph
 from omnigraph.ids import MAIN, CommitId, Version
+from omnigraph.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import publish
 from omnigraph.manifest.records import CommitKind
+from omnigraph.storage.counters import Cost, Costs, counting
 from omnigraph.storage.store import open_store
 from omnigraph.storage.values import TableAt
 from tests.support.manifests import PATHS, PERSON, new_manifest
 
+SCHEMA = "node Person { name: String @key }"
+ADD = "query add($name: String) { insert Person { name: $name } }"
 SPAN = 64
 """Commits between two measurements: some folds are among them."""
 
@@ -64,3 +71,70 @@ def test_bytes_of_a_commit_are_flat(tmp_path: Path) -> None:
 def test_bytes_of_a_commit_are_flat_up_to_ten_thousand(tmp_path: Path) -> None:
     first, *later = measure(tmp_path / "g", [100, 1_000, 3_000, 10_000])
     assert max(later) <= 1.5 * first
+
+
+# ---- many branches
+
+BRANCHES = 8
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Iterator[Graph]:
+    """A graph with some branches, half of them written, and a history."""
+    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
+        for number in range(BRANCHES):
+            made.mutate(ADD, {"name": f"m{number}"})
+            made.branch_create(f"b{number}")
+            if number % 2:
+                made.mutate(ADD, {"name": f"b{number}"}, branch=f"b{number}")
+        yield made
+
+
+def count_costs(graph: Graph, work: Callable[[Graph], object]) -> Costs:
+    """What work costs a handle that has seen nothing yet."""
+    with omnigraph.open(graph.uri, config={"maintenance": "off"}) as fresh, counting() as costs:
+        work(fresh)
+    return costs
+
+
+def test_a_listing_of_branches_reads_no_history(graph: Graph) -> None:
+    heads = {one.name: (one.head, one.head_at) for one in graph.branches(compare=True)}
+    found: dict[str, object] = {}
+
+    def list_branches(fresh: Graph) -> None:
+        found.update({one.name: (one.head, one.head_at) for one in fresh.branches()})
+
+    costs = count_costs(graph, list_branches)
+    assert costs[Cost.MANIFEST_SCANS] == 0
+    assert costs[Cost.MANIFEST_OPENS] <= BRANCHES + 2
+    assert found == heads
+
+
+def test_heads_are_right_after_maintenance_and_folds(graph: Graph) -> None:
+    graph.optimize()
+    graph.ensure_indices(branch="b1")
+    graph.branch_create("c", from_branch="b1")
+    graph.branch_create("d", from_branch="c")
+    for number in range(MANIFEST_FRAGMENTS_MAX + 4):
+        graph.mutate(ADD, {"name": f"x{number}"}, branch="b3")
+    with omnigraph.open(graph.uri) as fresh:
+        listed = {one.name: one.head for one in fresh.branches()}
+    assert listed == {one.name: one.head for one in graph.branches(compare=True)}
+
+
+def test_a_deletion_reads_the_branch_and_main_only(graph: Graph) -> None:
+    costs = count_costs(graph, lambda fresh: fresh.branch_delete("b1"))
+    assert costs[Cost.MANIFEST_SCANS] <= 2
+
+
+def test_a_doctor_reads_every_manifest_once(graph: Graph) -> None:
+    costs = count_costs(graph, lambda fresh: fresh.doctor())
+    assert costs[Cost.MANIFEST_SCANS] <= 1 + BRANCHES
+
+
+def test_a_cleanup_reads_every_manifest_once_and_a_few_past_ones(graph: Graph) -> None:
+    """The past ones are the states that merges need, and those by which the first version that stays is searched."""
+    costs = count_costs(graph, lambda fresh: fresh.cleanup(keep=100))
+    bases = BRANCHES
+    searched = (1 + BRANCHES) * (2 * BRANCHES).bit_length()
+    assert costs[Cost.MANIFEST_SCANS] <= 1 + BRANCHES + bases + searched

@@ -76,12 +76,14 @@ def test_a_branch_that_was_made_again_meanwhile_is_none_of_the_other_deletes_bus
 CLEANUPS = [
     (Failpoint.CLEANUP_BRANCH, 0),
     (Failpoint.CLEANUP_SEEN, 0),
-    (Failpoint.CLEANUP_BRANCH, len(NAMES) + 1),
-    (Failpoint.CLEANUP_BRANCH, len(NAMES) + 2),
+    (Failpoint.CLEANUP_BRANCH, 1),
+    (Failpoint.CLEANUP_BRANCH, len(NAMES)),
     (Failpoint.CLEANUP_TABLE, 0),
     (Failpoint.CLEANUP_TABLE, 1),
+    (Failpoint.CLEANUP_MANIFEST, 0),
+    (Failpoint.CLEANUP_MANIFEST, 2),
 ]
-"""After the first listing; before the forks are looked at; after the listing under a turn; under each turn."""
+"""While the branches are read; before the forks are looked at; under the lock of each table, and of each manifest."""
 
 
 @pytest.mark.parametrize(("point", "skip"), CLEANUPS)

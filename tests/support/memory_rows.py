@@ -94,8 +94,13 @@ class MemoryRows:
         return image
 
     def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
-        image = self.load(branch)
-        return image.rows.filter(pc.is_in(image.rows[self.key], value_set=pa.array(keys)))
+        rows = self.load(branch).rows
+        is_there = pc.any(pc.is_in(rows[self.key], value_set=pa.array(keys))).as_py()
+        return rows if is_there else rows.slice(0, 0)
+
+    def count_where(self, branch: str | None, column: str, value: str) -> int:
+        rows = self.load(branch).rows
+        return int(pc.sum(pc.equal(rows[column], value)).as_py() or 0)
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation

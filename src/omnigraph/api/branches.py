@@ -10,8 +10,9 @@ from omnigraph.errors import NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.ancestry import count_apart
 from omnigraph.manifest.branches import Branch as ListedBranch
-from omnigraph.manifest.branches import list_branches
+from omnigraph.manifest.branches import list_branches, read_head
 from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.runtime import datetime_of
 from omnigraph.values import dataclass
@@ -89,7 +90,7 @@ def list_shown(manifest: Manifest, *, compare: bool) -> Branches:
 def find_shown(manifest: Manifest, name: BranchName) -> Branch:
     """Find one branch, compared with its parent."""
     listed = {branch.name: branch for branch in list_branches(manifest)}
-    found = _show(manifest, listed[name], compare=True) if name in listed else None
+    found = _show_compared(manifest, listed[name]) if name in listed else None
     if found is None:
         raise NotFound("branch", name, known=listed)
     return found
@@ -97,7 +98,7 @@ def find_shown(manifest: Manifest, name: BranchName) -> Branch:
 
 def show_new(made: ListedBranch, base: BranchState) -> Branch:
     """Show a branch that was just made; its head is that of the state it was made from."""
-    return _make_branch(made, base)
+    return _make_branch(made, base.head)
 
 
 def show_made(receipt: Mapping[str, Any], *, replayed: bool) -> Branch:
@@ -111,30 +112,54 @@ def show_made(receipt: Mapping[str, Any], *, replayed: bool) -> Branch:
 
 
 def _show_all(manifest: Manifest, *, compare: bool) -> Iterator[Branch]:
-    for listed in list_branches(manifest):
-        found = _show(manifest, listed, compare=compare)
+    listed = {branch.name: branch for branch in list_branches(manifest)}
+    for branch in listed.values():
+        found = _show_compared(manifest, branch) if compare else _show(manifest, branch, listed)
         if found is not None:
             yield found
 
 
-def _show(manifest: Manifest, listed: ListedBranch, *, compare: bool) -> Branch | None:
+def _show(
+    manifest: Manifest, branch: ListedBranch, listed: Mapping[BranchName, ListedBranch]
+) -> Branch | None:
+    """Show a branch by its head alone; None when it was deleted after the branches were listed."""
     try:
-        state = manifest.current(listed.name)
-        apart: tuple[int, int] | tuple[()] = ()
-        if compare and listed.parent is not None:
-            apart = count_apart(state, manifest.current(listed.parent))
+        return _make_branch(branch, read_head(manifest, branch, _list_parents(branch, listed)))
     except NotFoundError:
-        if listed.name == MAIN:
+        if branch.name == MAIN:
             raise
-        # The branch was deleted after the branches were listed.
         return None
-    return _make_branch(listed, state, *apart)
+
+
+def _list_parents(
+    branch: ListedBranch, listed: Mapping[BranchName, ListedBranch]
+) -> Iterator[BranchName]:
+    parent = branch.parent
+    while parent is not None:
+        yield parent
+        parent = listed[parent].parent if parent in listed else None
+
+
+def _show_compared(manifest: Manifest, branch: ListedBranch) -> Branch | None:
+    """Show a branch with how far it went from its parent, which reads both histories."""
+    try:
+        state = manifest.current(branch.name)
+        apart: tuple[int, int] | tuple[()] = ()
+        if branch.parent is not None:
+            apart = count_apart(state, manifest.current(branch.parent))
+    except NotFoundError:
+        if branch.name == MAIN:
+            raise
+        return None
+    return _make_branch(branch, state.head, *apart)
 
 
 def _make_branch(
-    listed: ListedBranch, state: BranchState, ahead: int | None = None, behind: int | None = None
+    listed: ListedBranch,
+    head: GraphCommit | None,
+    ahead: int | None = None,
+    behind: int | None = None,
 ) -> Branch:
-    head = state.head
     return Branch(
         name=listed.name,
         head=None if head is None else head.id,

@@ -1,6 +1,6 @@
 """Graph branches: create, list, delete. A ref on the manifest is the sole authority for their existence."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
@@ -9,6 +9,7 @@ from omnigraph.errors import (
     BranchExists,
     BranchInUse,
     ForkExists,
+    HistoryReclaimed,
     NotFoundError,
     OmniError,
     SchemaApplyConflict,
@@ -19,16 +20,24 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CREATE_WAIT_SECONDS, BRANCH_CREATE_WAITS_MAX
 from omnigraph.logs import get_logger
+from omnigraph.manifest.lineage import find_commit, named_head
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import load_migrated, migrate
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
-from omnigraph.manifest.records import CommitKind, graph_branch, lance_branch
+from omnigraph.manifest.records import (
+    CommitKind,
+    GraphCommit,
+    graph_branch,
+    head_row,
+    lance_branch,
+)
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.tags import list_tags
 from omnigraph.manifest.travel import At, state_at
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.rows import Rows
 from omnigraph.storage.values import MAIN_INCARNATION, BranchRef, Incarnation
 from omnigraph.values import dataclass
 
@@ -71,6 +80,34 @@ def _branch(ref: BranchRef) -> Branch:
     return Branch(
         name=BranchName(ref.name), parent=graph_branch(ref.parent), created_at=ref.created_us
     )
+
+
+def read_head(
+    manifest: Manifest, branch: Branch, parents: Iterable[BranchName]
+) -> GraphCommit | None:
+    """Read the head of a branch, and not its history; `parents` are those it comes from, the nearest first."""
+    # Cleanup may remove the newest version after another one replaced it.
+    with suppress(HistoryReclaimed):
+        found = _find_head(manifest.rows, branch.name, [branch.name, *parents])
+        if found is not None:
+            return found
+    return manifest.current(branch.name, remember=False).head
+
+
+def _find_head(
+    rows: Rows, branch: BranchName, heads_of: Sequence[BranchName]
+) -> GraphCommit | None:
+    """Find the head among the newest rows; a branch that was never written has the head of the one it was made from."""
+    names = [head_row(name) for name in heads_of]
+    newest = rows.find_newest(lance_branch(branch), names)
+    named = next((one for name in names if (one := named_head(newest, name)) is not None), None)
+    if named is None:
+        return None
+    found = find_commit(newest, named)
+    if found is None:
+        # Maintenance rewrites the head row alone; the commit is then among older rows.
+        found = find_commit(rows.find_newest(lance_branch(branch), [named]), named)
+    return found
 
 
 def refuse_during_schema_apply(refs: Collection[str], operation: str) -> None:
@@ -269,7 +306,9 @@ def _refuse_used(
     users = [
         other
         for other, branch_incarnation in incarnations.items()
-        if other != branch and _reads_files_of(manifest, other, branch_incarnation, branch)
+        if owned
+        and other != branch
+        and _reads_files_of(manifest, other, branch_incarnation, branch)
     ]
     if users:
         raise BranchInUse(branch, users, f"{_quote_names(users)} shows tables it owns")
@@ -286,6 +325,9 @@ def _reads_files_of(
     manifest: Manifest, other: BranchName, branch_incarnation: Incarnation, branch: BranchName
 ) -> bool:
     try:
+        # Merges point to tables of main alone; of another branch the column tells, without its history.
+        if not manifest.rows.count_where(lance_branch(other), "table_branch", branch):
+            return False
         entries = manifest.current(
             other, branch_incarnation, remember=False
         ).snapshot.entries.values()

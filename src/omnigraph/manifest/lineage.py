@@ -62,18 +62,19 @@ def head_of(rows: pa.Table, branch: BranchName) -> GraphCommit | None:
 
     A branch that was never written has no such row yet; its head is the newest commit it inherited.
     """
-    named = _named_head(rows, branch)
+    named = named_head(rows, head_row(branch))
     return _newest(rows) if named is None else find_commit(rows, named) or _newest(rows)
 
 
-def _named_head(rows: pa.Table, branch: BranchName) -> CommitId | None:
-    at = pc.index(rows[KEY], head_row(branch)).as_py()
+def named_head(rows: pa.Table, row: str) -> CommitId | None:
+    """Read the commit that the head row of a branch names."""
+    at = pc.index(rows[KEY], row).as_py()
     text = None if at < 0 else rows["metadata"][at].as_py()
     try:
         named = None if text is None else json.loads(text).get("head_commit_id")
     except (ValueError, AttributeError) as error:
         raise InternalError(
-            f"the manifest row '{head_row(branch)}' has metadata that is not a head's; the manifest is damaged"
+            f"the manifest row '{row}' has metadata that is not a head's; the manifest is damaged"
         ) from error
     return None if named is None else CommitId(str(named))
 

@@ -108,7 +108,11 @@ class Rows(Protocol):
         ...
 
     def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
-        """Find rows at HEAD by key, the newest first; the search ends where the first of them are found."""
+        """Give the rows at HEAD that are stored together with the newest of these keys; none when no row has one."""
+        ...
+
+    def count_where(self, branch: str | None, column: str, value: str) -> int:
+        """Count the rows at HEAD with a value in a column; reads no other column."""
         ...
 
     def cached(

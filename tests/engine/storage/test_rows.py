@@ -615,9 +615,13 @@ def test_a_branch_of_the_same_name_has_another_mark(rows: Rows, first: Image) ->
 
 def test_the_newest_rows_are_found_by_key(rows: Rows, first: Image) -> None:
     swap_each(rows, ["a", "b", "c"])
-    assert cells(rows.find_newest(None, ["head"])) == {"head": "c"}
-    assert cells(rows.find_newest(None, ["a"])) == {"a": "genesis"}
+    newest = cells(rows.find_newest(None, ["head", "a"]))
+    assert (newest["head"], newest["c"]) == ("c", "b")
+    assert cells(rows.find_newest(None, ["a"]))["a"] == "genesis"
     assert cells(rows.find_newest(None, ["nobody"])) == {}
+    rows.create_branch("side", None, rows.head(None))
+    assert cells(rows.find_newest("side", ["head"]))["head"] == "c"
+    assert [rows.count_where(None, "metadata", one) for one in ("a", "c", "it's")] == [1, 1, 0]
 
 
 def test_branching_writes_no_rows_and_moves_no_version(rows: Rows, first: Image) -> None:

@@ -11,7 +11,7 @@ from omnigraph.commit.guard import find_covering_sidecar
 from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key
 from omnigraph.engine.maintenance.files import check_files, table_digests
-from omnigraph.engine.maintenance.history_check import check_history
+from omnigraph.engine.maintenance.history_check import HistoryCheck
 from omnigraph.engine.maintenance.issues import Examination, Issue
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
@@ -27,6 +27,7 @@ from omnigraph.manifest.forks import ForkStatus, fork_status
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
 from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
+from omnigraph.manifest.state import BranchState
 from omnigraph.storage.arrow import column
 from omnigraph.storage.layout import SCHEMA_FILES, staging_path
 
@@ -61,9 +62,7 @@ def _find_issues(engine: Engine, deep: bool) -> Examination:
     files = check_files(engine, branches) if deep else None
     if not is_moved:
         unreadable = frozenset[TableKey]() if files is None else files.unreadable
-        for name in branches:
-            issues += _check_branch(engine, name, unreadable)
-        issues += (*check_history(engine, branches), *_find_orphan_forks(engine))
+        issues += _check_branches(engine, branches, unreadable)
     if files is None:
         return Examination(issues)
     return Examination(
@@ -183,12 +182,28 @@ def _check_accepted_schema(engine: Engine) -> Iterator[Issue]:
 # ---- one branch
 
 
+def _check_branches(
+    engine: Engine, branches: Iterable[BranchName], unreadable: frozenset[TableKey]
+) -> Iterator[Issue]:
+    """Check tables and history of every branch; reads the manifest of each once."""
+    history = HistoryCheck()
+    placed: set[tuple[str, str | None]] = set()
+    found: list[Issue] = []
+    for branch in branches:
+        state = engine.manifest.current(branch, remember=branch == MAIN)
+        placed |= {(entry.at.path, entry.at.branch) for entry in state.snapshot.entries.values()}
+        yield from _check_branch(engine, state, unreadable)
+        found += history.check_branch(state)
+    yield from (*found, *history.check_audit(engine))
+    for entry in engine.manifest.current(MAIN).snapshot.entries.values():
+        yield from _check_table(MAIN, entry, lambda one: _check_forks(engine, one, placed))
+
+
 def _check_branch(
-    engine: Engine, branch: BranchName, unreadable: frozenset[TableKey]
+    engine: Engine, state: BranchState, unreadable: frozenset[TableKey]
 ) -> list[Issue]:
     """Check the tables of a branch, without reading rows of unreadable tables."""
-    state = engine.manifest.load(branch)
-    snapshot = state.snapshot
+    branch, snapshot = state.branch, state.snapshot
     owned = [one for one in snapshot.entries.values() if one.at.branch == lance_branch(branch)]
     digests = table_digests(state) if owned else {}
     issues: list[Issue] = []
@@ -316,17 +331,6 @@ def _check_endpoints(
 
 
 # ---- orphan forks
-
-
-def _find_orphan_forks(engine: Engine) -> Iterator[Issue]:
-    live = _branches(engine)
-    owned = {
-        (entry.at.path, entry.at.branch)
-        for branch in live
-        for entry in engine.manifest.load(branch).snapshot.entries.values()
-    }
-    for entry in engine.manifest.load(MAIN).snapshot.entries.values():
-        yield from _check_table(MAIN, entry, lambda one: _check_forks(engine, one, owned))
 
 
 def _check_forks(

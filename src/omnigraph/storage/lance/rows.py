@@ -150,11 +150,16 @@ class LanceRows:
         )
 
     def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
-        """Find rows at HEAD by key, the newest first; the search ends where the first of them are found."""
-        at = TableAt(path=self._path, branch=branch, version=self.head(branch))
-        dataset = self._datasets.at(at)
+        """Give the rows at HEAD that are stored together with the newest of these keys; none when no row has one."""
+        at = self._newest(branch)
         with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
-            return find_newest(dataset, self._key, keys)
+            return find_newest(self._datasets.at(at), self._key, keys)
+
+    def count_where(self, branch: str | None, column: str, value: str) -> int:
+        """Count the rows at HEAD with a value in a column; reads no other column."""
+        at = self._newest(branch)
+        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
+            return int(self._datasets.at(at).count_rows(filter=is_equal(column, value)))
 
     def cached(
         self, branch: str | None, version: Version, incarnation: Incarnation
@@ -323,6 +328,11 @@ class LanceRows:
 
     # ---- how it is done
 
+    def _newest(self, branch: str | None) -> TableAt:
+        # Drops what is open under this name when it belongs to an earlier incarnation.
+        self.incarnation(branch)
+        return TableAt(path=self._path, branch=branch, version=self.head(branch))
+
     def _load(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
@@ -376,10 +386,15 @@ class LanceRows:
 # The two commits that swap keyed rows: a guarded one, and one that Lance merges by key.
 
 
+def is_equal(column: str, value: str) -> str:
+    """Spell the filter for a text in a column."""
+    literal = value.replace("'", "''")
+    return f"{column} = '{literal}'"
+
+
 def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
     """Look a row up by its key."""
-    literal = value.replace("'", "''")
-    found = dataset.to_table(columns=[], filter=f"{key} = '{literal}'", with_row_address=True)
+    found = dataset.to_table(columns=[], filter=is_equal(key, value), with_row_address=True)
     if found.num_rows != 1:
         return None
     address = int(found[ROW_ADDRESS][0].as_py())
@@ -387,13 +402,12 @@ def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
 
 
 def find_newest(dataset: LanceDataset, key: str, values: Sequence[str]) -> pa.Table:
-    """Look rows up by their keys, fragment by fragment from the newest; none when no fragment has any."""
+    """Read the newest fragment that has one of these keys; no rows when none has."""
     wanted = pa.array(values, pa.string())
     for fragment in sorted(dataset.get_fragments(), key=lambda one: -one.fragment_id):
         rows = dataset.scanner(fragments=[fragment]).to_table()
-        found = rows.filter(pc.is_in(rows[key], value_set=wanted))
-        if found.num_rows:
-            return found
+        if pc.any(pc.is_in(rows[key], value_set=wanted)).as_py():
+            return rows
     return dataset.schema.empty_table()
 
 
