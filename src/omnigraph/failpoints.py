@@ -39,6 +39,7 @@ class Failpoint(StrEnum):
     GROUP_ARMED = "group.post_sidecar_pre_commit"
     GROUP_TABLE_COMMITTED = "group.post_table_commit"
     GROUP_MEMBER_LANDED = "group.post_member_pre_next"
+    GROUP_VERSION_PUT = "group.post_version_put"
     GROUP_LANDED = "group.post_members_pre_confirm"
     GROUP_CONFIRMED = "group.post_confirm_pre_publisher"
 

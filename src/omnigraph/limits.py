@@ -180,6 +180,12 @@ GROUP_MEMBERS_MAX = 64
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of rows that the writes of one publish bring at most; a larger write publishes alone."""
 
+DRAFT_COPIES_MAX = 64
+"""Tables of an object store whose newest manifest a writer of groups keeps on the local disk."""
+
+DRAFT_PUTS_MAX = 16
+"""Versions of tables that are put into an object store at the same time."""
+
 ENTRY_SECONDS_MAX = 5.0
 """How long a writer on an object store relies on what it saw before: interrupted writes of others stay unseen that long at most."""
 

@@ -37,6 +37,7 @@ MATRIX: Final[dict[str, str]] = {
     "M14": f"{REFUSALS}::test_m14_a_recovery_for_nobody_names_nobody",
     # groups of mutations and loads
     **{f"G{n}": "test_groups.py::test_a_group_that_fails_is_whole_or_absent" for n in range(1, 13)},
+    "G13": "test_groups.py::test_a_group_whose_versions_landed_in_part_is_taken_back",
     # 8.3 first-touch forks
     "K1": f"{FORKS}::test_k1_the_rival_of_a_first_writer_reads_again",
     "K3": f"{FORKS}::test_k3_a_stray_fork_that_cannot_be_cleared_stays_and_is_cleared_later",
@@ -128,7 +129,7 @@ NOT_APPLICABLE: Final[dict[str, str]] = {
 
 ROWS: Final[dict[str, int]] = {
     "M": 15,
-    "G": 12,
+    "G": 13,
     "D": 3,
     "K": 7,
     "E": 4,

@@ -1,6 +1,6 @@
 """Groups of writers, interrupted at every step, as an error and as a death: all of their commits or none."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
@@ -10,13 +10,18 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.engine.session.open import open_graph
 from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.ids import RECOVERY_ACTOR, OperationId
+from omnigraph.limits import LEASE_SECONDS
 from omnigraph.recovery.audit import RecoveryKind
+from omnigraph.runtime import SystemRuntime
 from tests.faults.rows import GROUP_ROWS, WRITE_ROWS, Effect, Row
 from tests.support.child import KILLED, run_child
 from tests.support.joined import perform_together, write_member, write_together
+from tests.support.once import once
 from tests.support.s3 import Bucket
+from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import BASE, SCHEMA, Content, content
 
@@ -30,6 +35,13 @@ CELLS = [
 ]
 BEFORE_LOCKS = {Failpoint.PREPARED, Failpoint.SIDECAR_LIST}
 """Windows of the entry: nothing is written there, whoever waits."""
+
+
+class Later(SystemRuntime):
+    """A clock by which every lease of today has run out."""
+
+    def now_us(self) -> int:
+        return super().now_us() + int(2 * LEASE_SECONDS * 1_000_000)
 
 
 @pytest.fixture
@@ -164,6 +176,126 @@ def test_a_group_on_an_object_store_that_fails_is_whole_or_absent(
     assert content(again) == expected.after(2 if at is Failpoint.GROUP_CONFIRMED else 0)
     write_together(again, [partial(write_member, again, n, "again") for n in (0, 2)])
     assert_settled(again)
+
+
+PERSON_VERSIONS = r"nodes/[^/]+/_versions/"
+
+
+def add(graph: Graph, name: str) -> Callable[[], object]:
+    text = "query m($k: String) { insert Person { k: $k } }"
+    return partial(graph.mutate, text, {"k": name})
+
+
+def people(graph: Graph) -> list[str]:
+    return sorted(graph.table("Person")["k"].to_pylist())
+
+
+@pytest.fixture
+def distant(counting_bucket: CountingBucket) -> Graph:
+    graph = omnigraph.init(
+        f"{counting_bucket.uri}/g",
+        SCHEMA,
+        storage_options=counting_bucket.storage_options,
+        config=QUIET,
+    )
+    graph.load(BASE, mode="append")
+    return graph
+
+
+@pytest.mark.s3
+def test_a_group_on_an_object_store_equals_its_writers_one_by_one(
+    distant: Graph, expected: Expected
+) -> None:
+    """Its inserts are drafts until an update among them has to read."""
+    write_together(distant, [partial(write_member, distant, n) for n in range(8)])
+    made = list(reversed(distant.commits()))[-8:]
+    assert len({commit.group for commit in made}) == 1
+    for number, commit in enumerate(made, 1):
+        assert content(distant, at=commit.id) == expected.after(number)
+    assert_settled(distant)
+
+
+def add_three(uri: str, options: Mapping[str, str]) -> None:
+    with omnigraph.open(uri, storage_options=options, config=QUIET) as graph:
+        write_together(graph, [add(graph, name) for name in "xyz"])
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("way", ["error", "exit"])
+@pytest.mark.parametrize("skip", range(3))
+def test_a_group_whose_versions_landed_in_part_is_taken_back(
+    way: str, skip: int, distant: Graph, counting_bucket: CountingBucket
+) -> None:
+    """They are put at the same time, so that there may be gaps between them."""
+    at, options = Failpoint.GROUP_VERSION_PUT, counting_bucket.storage_options
+    if way == "exit":
+        failpoints = f"{at.value}=skip({skip})+exit"
+        assert run_child(add_three, distant.uri, options, failpoints=failpoints) == KILLED
+    else:
+        with armed(at, f"skip({skip})+error"):
+            told = write_together(distant, [add(distant, name) for name in "xyz"])
+        assert all(isinstance(one, omnigraph.OmniError) for one in told)
+    again = Graph(open_graph(distant.uri, storage_options=options, config=QUIET, runtime=Later()))
+    assert people(again) == [*"abcd"] or people(again) == [*"abcd", *"xyz"]
+    write_together(again, [add(again, name) for name in "uvw"])
+    assert people(again)[-3:] == (["x", "y", "z"] if "x" in people(again) else ["u", "v", "w"])
+    assert_settled(again)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("after", [False, True])
+def test_a_version_that_the_store_does_not_answer_for_is_missing_or_recognised(
+    after: bool, distant: Graph, counting_bucket: CountingBucket
+) -> None:
+    """The store refuses one of three versions for good, or takes it and loses every answer."""
+    second = f"{2**64 - 1 - 4:020d}"
+    counting_bucket.break_next("PUT", PERSON_VERSIONS + second, after=after, times=100)
+    told = write_together(distant, [add(distant, name) for name in "xyz"])
+    counting_bucket.behave()
+    assert [isinstance(one, omnigraph.RecoveryRequired) for one in told] == [not after] * 3
+    distant.refresh(roll_back=True)
+    assert people(distant) == [*"abcd", *("xyz" if after else "")]
+    write_together(distant, [add(distant, name) for name in "uvw"])
+    assert_settled(distant)
+
+
+@pytest.mark.s3
+def test_a_stranger_who_takes_a_version_of_a_group_sends_its_members_on_alone(
+    distant: Graph, counting_bucket: CountingBucket
+) -> None:
+    """The stranger takes no locks, as another program would not."""
+    options = counting_bucket.storage_options
+    stranger = omnigraph.open(distant.uri, storage_options=options, config=QUIET)
+    at = distant.snapshot()._view.snapshot.entries["node:Person"].at  # type: ignore[index]
+    tables = stranger._engine.store.tables
+    rows = tables.open(at).read().slice(0, 1)
+    rows = rows.set_column(0, rows.schema.field("id"), [["stray"]])
+
+    def append() -> None:
+        staged = tables.stage_append(at, rows)
+        tables.commit_staged(staged, operation_id=OperationId("stray"), lock=None)
+
+    with armed(Failpoint.GROUP_ARMED, once(append)):
+        told = write_together(distant, [add(distant, name) for name in "xyz"])
+    assert not any(isinstance(one, BaseException) for one in told)
+    assert people(distant) == [*"abcd", *"xyz"]
+    assert_settled(distant)
+
+
+@pytest.mark.s3
+def test_without_unofficial_forms_lance_commits_every_member(
+    distant: Graph, counting_bucket: CountingBucket
+) -> None:
+    options = counting_bucket.storage_options
+    plain = omnigraph.open(
+        distant.uri, storage_options=options, config={**QUIET, "unofficial_lance": "off"}
+    )
+    for graph, names, transactions in ((plain, "uvw", 3), (distant, "xyz", 0)):
+        counting_bucket.reset()
+        write_together(graph, [add(graph, name) for name in names])
+        assert counting_bucket.requests().of("PUT", "txn") == transactions + 1
+    assert people(distant) == [*"abcd", *"uvwxyz"]
+    assert_settled(distant)
 
 
 # ---- recovery that dies too

@@ -102,7 +102,7 @@ class FaultObjects:
     def put_bytes(self, path: str, data: bytes) -> None:
         self._run("put_bytes", StoreAction.WRITE, lambda: self._inner.put_bytes(path, data), path)
 
-    def put_if_absent(self, path: str, text: str) -> bool:
+    def put_if_absent(self, path: str, text: str | bytes) -> bool:
         return self._run(
             "put_if_absent", StoreAction.CREATE, lambda: self._inner.put_if_absent(path, text), path
         )

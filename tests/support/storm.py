@@ -26,6 +26,7 @@ from omnigraph.engine.session.open import open_graph
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, arm_from
 from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.limits import LEASE_SECONDS
 from omnigraph.runtime import SystemRuntime
 from omnigraph.testing.model import (
     SCHEMA,
@@ -64,6 +65,7 @@ DEATHS: Final = (
     Failpoint.GROUP_ARMED,
     Failpoint.GROUP_TABLE_COMMITTED,
     Failpoint.GROUP_MEMBER_LANDED,
+    Failpoint.GROUP_VERSION_PUT,
     Failpoint.GROUP_LANDED,
     Failpoint.SIDECAR_CONFIRM,
     Failpoint.GROUP_CONFIRMED,
@@ -83,13 +85,15 @@ DEATHS: Final = (
 class FastClock(SystemRuntime):
     """A clock that runs faster from some moment on, the same in every process: leases of the dead run out soon."""
 
-    def __init__(self, since_us: int, speed: float) -> None:
+    def __init__(self, since_us: int, speed: float, ahead_us: int) -> None:
         super().__init__()
         self._since_us = since_us
         self._speed = speed
+        self._ahead_us = ahead_us
 
     def now_us(self) -> int:
-        return self._since_us + int((super().now_us() - self._since_us) * self._speed)
+        passed = int((super().now_us() - self._since_us) * self._speed)
+        return self._since_us + passed + self._ahead_us
 
     def monotonic(self) -> float:
         return super().monotonic() * self._speed
@@ -107,9 +111,9 @@ class StormPlace:
     since_us: int = 0
     speed: float = 1.0
 
-    def open(self) -> Graph:
-        """Open the graph, completing or taking back what the dead left."""
-        clock = FastClock(self.since_us, self.speed)
+    def open(self, ahead_us: int = 0) -> Graph:
+        """Open the graph, completing or taking back what the dead left, if their leases have run out by then."""
+        clock = FastClock(self.since_us, self.speed, ahead_us)
         engine = open_graph(
             self.uri, storage_options=self.options, config={"maintenance": "off"}, runtime=clock
         )
@@ -259,7 +263,7 @@ class Storm:
 
     def settle(self) -> Graph:
         """Open the graph in quiet weather; whoever got no answer asks once more, and gets one."""
-        graph = self.place.open()
+        graph = self.place.open(ahead_us=int(2 * LEASE_SECONDS * 1_000_000))
         for key, request in self.asked.items():
             if key not in self.acknowledged:
                 try:

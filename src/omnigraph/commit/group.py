@@ -1,7 +1,9 @@
 """A group: writes of one branch that share one set of locks, one sidecar and one publish; each keeps its own versions."""
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 
 from omnigraph.commit.guard import require_no_drift, require_pin
@@ -18,7 +20,7 @@ from omnigraph.commit.protocol import (
     sidecar_of,
 )
 from omnigraph.commit.sidecar import GROUP_VERSION, Pin, Sidecar, WriterKind
-from omnigraph.errors import HeadMoved, ManifestConflict, PreconditionFailed, StorageError
+from omnigraph.errors import HeadMoved, ManifestConflict, OmniError, PreconditionFailed
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import OperationId, Version
 from omnigraph.manifest.change import Change, records_for
@@ -27,7 +29,7 @@ from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.state import BranchState
 from omnigraph.runtime import datetime_of
-from omnigraph.storage.values import Landed
+from omnigraph.storage.values import Draft, Landed, Staged
 from omnigraph.values import dataclass
 
 GROUPED = frozenset({WriterKind.MUTATION, WriterKind.LOAD})
@@ -67,6 +69,11 @@ class Group:
     state: BranchState
     is_armed: bool = False
     landed: list[LandedMember] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+    """Versions that the writes made and that are not in the store yet: until somebody reads them, they cost no request."""
+    failure: OmniError | None = None
+    """Why drafts could not be landed, whoever asked for it."""
+    _landing: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def id(self) -> OperationId:
@@ -93,7 +100,6 @@ class Group:
 
     def land(self, plan: WritePlan) -> None:
         """Commit the tables of a plan that was prepared on the state of the group; a failure is one of the whole group."""
-        self._arm()
         effects = {write.table_key: self._commit_table(plan, write) for write in plan.tables}
         member = replace(
             sidecar_of(self.committer, plan, self.held_locks, self.base.branch_incarnation),
@@ -108,10 +114,16 @@ class Group:
 
     def publish(self) -> Published:
         """Confirm what landed and make all of it visible in one swap."""
+        is_drafted = not self.is_armed
+        if is_drafted:
+            # Nothing has moved, and every version is known: the sidecar that is armed is confirmed already.
+            self.sidecar = self._confirm_members()
+        self.land_drafts()
         with report_unfinished(self.sidecar):
             fail(Failpoint.GROUP_LANDED)
-            self.sidecar = self._confirm_members()
-            self.committer.sidecars.confirm(self.sidecar)  # B': every write of the group is durable
+            if not is_drafted:
+                self.sidecar = self._confirm_members()
+                self.committer.sidecars.confirm(self.sidecar)  # B': every write is durable
             fail(Failpoint.GROUP_CONFIRMED)
             require_locks(self.committer, self.sidecar, self.held_locks)
             with refuse_conflicts(self.committer, self.sidecar):
@@ -131,23 +143,61 @@ class Group:
 
     def _commit_table(self, plan: WritePlan, write: TableWrite) -> Landed:
         assert write.staged is not None, "a member is staged before it joins"
-        require_locks(self.committer, self.sidecar, self.held_locks)
-        try:
-            landed = self.committer.tables.commit_staged(
-                write.staged,
+        draft = self.committer.tables.draft_commit(
+            write.staged, operation_id=self.id, actor=plan.actor, land=self.land_drafts
+        )
+        if draft is None:
+            landed = self._commit_staged(plan, write, write.staged)
+        else:
+            self.drafts.append(draft)
+            landed = draft.landed
+        fail(Failpoint.GROUP_TABLE_COMMITTED)
+        return landed
+
+    def _commit_staged(self, plan: WritePlan, write: TableWrite, staged: Staged) -> Landed:
+        # It may stand on drafts.
+        self.land_drafts()
+        with self._report():
+            return self.committer.tables.commit_staged(
+                staged,
                 operation_id=self.id,
                 actor=plan.actor,
                 lock=self.held_locks.lock(write.lock_key),
             )
-        except HeadMoved as error:
-            actual = write.base.version if error.actual is None else error.actual
-            conflict = ManifestConflict(write.table_key, write.base.version, actual)
-            raise Refused(conflict) from error
-        except StorageError:
-            with report_unfinished(self.sidecar):
+
+    def land_drafts(self) -> None:
+        """Put the versions of all drafts into the store; the intent is durable before."""
+        with self._landing:
+            try:
+                self._arm()
+                require_locks(self.committer, self.sidecar, self.held_locks)
+                drafts, self.drafts = self.drafts, []
+                with self._report():
+                    self.committer.tables.land_drafts(drafts)
+            except OmniError as error:
+                self.failure = error
                 raise
-        fail(Failpoint.GROUP_TABLE_COMMITTED)
-        return landed
+
+    def require_sound(self) -> None:
+        """Raise what kept drafts from landing, if a write of the group came upon it while it was prepared."""
+        if self.failure is not None:
+            raise self.failure
+
+    def drop_drafts(self) -> None:
+        """Forget what has not landed."""
+        self.committer.tables.drop_drafts(self.drafts)
+
+    @contextmanager
+    def _report(self) -> Iterator[None]:
+        """Report a HEAD that others moved as a refusal, and a store that fails as an unfinished group."""
+        try:
+            with report_unfinished(self.sidecar):
+                yield
+        except HeadMoved as error:
+            pin = next(pin for pin in self.sidecar.tables if pin.table_path == error.table)
+            actual = error.expected if error.actual is None else error.actual
+            conflict = ManifestConflict(pin.table_key, error.expected, actual)
+            raise Refused(conflict) from error
 
     # ---- C
 

@@ -26,11 +26,10 @@ from omnigraph.errors import (
     ReadSetConflict,
     UserInputError,
 )
-from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.limits import ENTRY_SECONDS_MAX, PREPARE_ROUNDS_MAX
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
-from omnigraph.manifest.stamp import CURRENT
-from omnigraph.manifest.view import View, may_be_amid_change
+from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.values import dataclass
@@ -88,7 +87,7 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]
     Pins and schema change under the locks of tables only, and a lease that nobody else had shows that they did not.
     None when nothing is known, or when what is known does not lead to a commit: then the store is asked.
     """
-    view = _find_recent_view(engine, branch)
+    view = engine.find_recent_view(branch)
     if view is None:
         return None
     try:
@@ -99,18 +98,6 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]
         return _commit_in_turn(_FirstAttempt(engine, view, prepare, prepared, plan, ALONE, True))
     except (UserInputError, ConflictError, NotFoundError, Blocked, DriftError):
         return None
-
-
-def _find_recent_view(engine: Engine, branch: BranchName) -> View | None:
-    """The view of main as this handle left it, if it asked the store for everything a moment ago."""
-    asked = engine.entered.get(branch)
-    accepted, state = engine.contracts.cached, engine.manifest.heads.get(branch)
-    if asked is None or accepted is None or state is None or branch != MAIN:
-        return None
-    if engine.runtime.monotonic() - asked > ENTRY_SECONDS_MAX or state.stamp != CURRENT:
-        return None
-    view = View(branch=branch, accepted=accepted, state=state)
-    return None if may_be_amid_change(view) else view
 
 
 def _attempt_from_store(

@@ -113,7 +113,7 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
     engine = members[0].engine
     group: Group | None = None
     try:
-        view = engine.view(members[0].plan.branch)
+        view = _capture(members, held_locks)
         plans = [member.plan for member in members]
         group = open_group(engine.committer, view.state, plans, held_locks)
         landed = [
@@ -130,8 +130,26 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
         _tell_unfinished(group, members, None)
         raise
     finally:
+        if group is not None:
+            group.drop_drafts()
         for member in members:
             member.end()
+
+
+def _capture(members: Sequence[Member[Any]], held_locks: HeldLocks) -> View:
+    """Capture the view that the first member lands on.
+
+    Pins and schema change under the locks of tables only: where nobody else had the locks, what this handle saw last
+    is right for their tables. A condition on the head and a key are compared with what the store shows.
+    """
+    engine, branch = members[0].engine, members[0].plan.branch
+    asks_for_head = any(
+        member.plan.if_commit is not None or member.plan.operation is not None for member in members
+    )
+    known = None
+    if held_locks.is_unbroken and not asks_for_head:
+        known = engine.find_recent_view(branch)
+    return engine.view(branch) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +167,7 @@ def _land_member(member: Member[Any], group: Group, view: View) -> _Landed | Non
     now = replace(view, state=group.state)
     try:
         prepared = _prepare_on(member, now)
+        group.require_sound()
         plan = prepared.plan
         if plan is None:
             member.end(Done(view=now, plan=None, outcome=prepared.outcome))
@@ -159,6 +178,7 @@ def _land_member(member: Member[Any], group: Group, view: View) -> _Landed | Non
             return None
         group.require_base(plan)
     except OmniError as error:
+        group.require_sound()
         member.end(error=error)
         return None
     group.land(plan)

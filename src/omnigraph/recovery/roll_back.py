@@ -10,7 +10,14 @@ from dataclasses import replace
 
 from omnigraph.commit.forks import fork_table
 from omnigraph.commit.plan import TableWrite
-from omnigraph.commit.sidecar import Decided, Pin, Recorded, Registration, TableOutcome
+from omnigraph.commit.sidecar import (
+    Decided,
+    Pin,
+    Recorded,
+    Registration,
+    TableOutcome,
+    WriterKind,
+)
 from omnigraph.errors import NotFoundError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, TableKey, Version
@@ -109,15 +116,26 @@ def _restore_moved(
     for seen in (*_list_moved(operation), *_list_still_movable(operation)):
         if seen.is_fork and not _may_write_late(operation, seen.pin):
             continue
-        version = seen.head if seen.is_restored else _restore(operation, seen)
+        last = _last_late(operation, seen)
+        version = seen.head if seen.is_restored and seen.head >= last else _restore(operation, seen)
         done = {**recorded.restored, seen.pin.table_key: version}
         operation, recorded = _record_restored(operation, replace(recorded, restored=done))
     return operation, recorded
 
 
+def _last_late(operation: GatheredOperation, seen: Observed) -> Version:
+    """The last version that a late PUT could create: a group puts all of its versions at the same time."""
+    is_group = operation.sidecar.writer_kind is WriterKind.GROUP
+    if is_group and _may_write_late(operation, seen.pin):
+        return seen.pin.post_commit
+    return seen.head
+
+
 def _restore(operation: GatheredOperation, seen: Observed) -> Version:
-    """Move HEAD to a copy of the visible version; a fork that a late PUT could create is created first."""
-    _require_locks(operation)
+    """Move HEAD to copies of the visible version, past every version that a late PUT could create.
+
+    A fork that a late PUT could create is created first.
+    """
     head = seen.head
     if _is_fork_missing(operation, seen):
         head = fork_table(
@@ -125,17 +143,20 @@ def _restore(operation: GatheredOperation, seen: Observed) -> Version:
             operation.committer.manifest,
             _first_write(operation, seen.pin),
         ).version
-    landed = operation.committer.tables.restore(
-        table_path(seen.pin, operation.snapshot),
-        seen.pin.table_branch,
-        seen.visible,
-        expected_head=head,
-        operation_id=operation.id,
-        actor=RECOVERY_ACTOR,
-        lock=operation.held_locks.lock(seen.pin.lock_key),
-    )
-    fail(Failpoint.ROLLBACK_TABLE_RESTORED)
-    return landed.at.version
+    for _ in range(max(1, _last_late(operation, seen) - head)):
+        _require_locks(operation)
+        landed = operation.committer.tables.restore(
+            table_path(seen.pin, operation.snapshot),
+            seen.pin.table_branch,
+            seen.visible,
+            expected_head=head,
+            operation_id=operation.id,
+            actor=RECOVERY_ACTOR,
+            lock=operation.held_locks.lock(seen.pin.lock_key),
+        )
+        head = landed.at.version
+        fail(Failpoint.ROLLBACK_TABLE_RESTORED)
+    return head
 
 
 def _require_locks(operation: GatheredOperation) -> None:

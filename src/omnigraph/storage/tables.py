@@ -1,6 +1,6 @@
 """The seam to node and edge tables: the protocols that storage implements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from omnigraph.storage.values import (
     BranchRef,
     ColumnChange,
     Data,
+    Draft,
     Filter,
     FragmentInfo,
     IndexInfo,
@@ -415,6 +416,28 @@ class Tables(Protocol):
 
         `HeadMoved`: HEAD is not the base, nothing landed. `Interleaved`: it landed on another commit than its base.
         """
+        ...
+
+    def draft_commit(
+        self,
+        staged: Staged,
+        *,
+        operation_id: OperationId,
+        actor: str | None = None,
+        land: Callable[[], None],
+    ) -> Draft | None:
+        """Make the version after the staged base without moving HEAD; None where it has to be committed.
+
+        The base may be a draft itself. `land` is called when somebody opens the draft before it is landed.
+        """
+        ...
+
+    def land_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Move HEADs through the versions of drafts, in any order; `HeadMoved` and `StorageError` leave some of them moved."""
+        ...
+
+    def drop_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Forget drafts: nothing of them is left."""
         ...
 
     def restore(

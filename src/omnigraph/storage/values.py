@@ -111,6 +111,14 @@ class Landed:
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A version that is made and not in the store yet: what it will be, and its manifest file."""
+
+    landed: Landed
+    file: bytes = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionInfo:
     """One entry of a table's own history; `operation` is None when it could not be read.

@@ -19,13 +19,14 @@ from omnigraph.engine.jobs import Jobs
 from omnigraph.engine.session.settings import Settings
 from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES
+from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES, ENTRY_SECONDS_MAX
 from omnigraph.manifest.accepted_schema import AcceptedSchemas
 from omnigraph.manifest.lineage import LegacyLineage
 from omnigraph.manifest.manifest import Heads, Manifest
 from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.travel import At
-from omnigraph.manifest.view import View, Views, capture
+from omnigraph.manifest.view import View, Views, capture, may_be_amid_change
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.recovery.audit import AUDIT_KEY, Audit
 from omnigraph.recovery.reconciler import Reconciler
@@ -76,6 +77,17 @@ class Engine:
     def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
         """Capture what one operation sees."""
         return capture(self.manifest, self.contracts, self.views, branch, at)
+
+    def find_recent_view(self, branch: BranchName) -> View | None:
+        """Give the view of main as this handle left it, if it asked the store for everything a moment ago."""
+        asked = self.entered.get(branch)
+        accepted, state = self.contracts.cached, self.manifest.heads.get(branch)
+        if asked is None or accepted is None or state is None or branch != MAIN:
+            return None
+        if self.runtime.monotonic() - asked > ENTRY_SECONDS_MAX or state.stamp != CURRENT:
+            return None
+        view = View(branch=branch, accepted=accepted, state=state)
+        return None if may_be_amid_change(view) else view
 
     def require_open(self) -> "Engine":
         """Refuse what is asked of a graph after it was closed; what was begun before may end."""

@@ -41,7 +41,7 @@ def commit(
     such a lock a store that creates nothing twice (`is_conditional`) proves the outcome by the version alone; on
     another one our own transaction is read back.
     """
-    properties = {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
+    properties = describe_operation(operation_id, actor)
     ours = replace(transaction, transaction_properties=properties)
     dataset = datasets.at(base)
     fence = _require_next_version(base.version) if lock is not None and lock.exclusive else None
@@ -59,6 +59,11 @@ def commit(
         if not is_conditional():
             _prove(datasets, base, landed, ours.uuid)
     return _make_landed(datasets, base, landed, ours.uuid)
+
+
+def describe_operation(operation_id: OperationId, actor: str | None) -> dict[str, str]:
+    """What a transaction tells about the operation that it is part of."""
+    return {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
 
 
 def transaction_infos(

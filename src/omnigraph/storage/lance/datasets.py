@@ -21,6 +21,7 @@ from omnigraph.limits import (
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.lance.unofficial.version_files import NewestVersion
 from omnigraph.storage.layout import RECLAIMED, Root, branch_path
 from omnigraph.storage.lru import Recent
@@ -70,6 +71,8 @@ class Datasets:
         self._cached: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._opening_locks = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
         self._newest: dict[str, tuple[Mark, NewestVersion]] = {}
+        self.drafts: Drafts | None = None
+        """Versions that are not in the store yet, where a writer makes such."""
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Give the URI of a table's branch for Lance."""
@@ -98,6 +101,8 @@ class Datasets:
             return cached if cached is not None else self._open_version(at)
 
     def _open_version(self, at: TableAt) -> LanceDataset:
+        if self.drafts is not None:
+            self.drafts.land_for_reader(at)
         try:
             with translate_faults(StoreAction.OPEN, self.location(at.path, at.branch, at.version)):
                 return self.keep(at, self._open(at.path, at.branch, at.version))
@@ -237,6 +242,8 @@ class Datasets:
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Drop opened versions: all, those of a path, those of a branch, or of both."""
         self._cached.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+        if self.drafts is not None and branch is None:
+            self.drafts.forget(path)
 
     def _open(self, path: str, branch: str | None, version: int | None) -> LanceDataset:
         opened = lance.dataset(

@@ -1,7 +1,8 @@
 """Node and edge tables on Lance: reads, staged changes, and the two calls that move a HEAD."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import cast
 
@@ -36,6 +37,7 @@ from omnigraph.storage.lance.index_damage import DamagedSegments
 from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.lance.unofficial.copies import copy_fragments
+from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
 from omnigraph.storage.layout import CONDITIONS
 from omnigraph.storage.lru import Recent
@@ -46,6 +48,7 @@ from omnigraph.storage.values import (
     BranchRef,
     ColumnChange,
     Data,
+    Draft,
     IndexInfo,
     IndexKind,
     IndexSpec,
@@ -267,10 +270,15 @@ class LanceTables:
         staged, rows = self._unused.pop(_place_of(at, data)) or (None, None)
         if staged is None or rows is None or not rows.equals(data):
             return None
-        if self.open(staged.at).schema != self.open(at).schema:
+        if self.open(staged.at).schema != self.open(self._base_of(at)).schema:
             return None
         operation = cast(Transaction, staged.transaction).operation
         return stage.Change(operation=operation, added=staged.rows_added, digests=staged.digests)
+
+    def _base_of(self, at: TableAt) -> TableAt:
+        """A version that is in the store and has the same columns: drafts only append."""
+        drafts = self._datasets.drafts
+        return at if drafts is None else drafts.base_of(at)
 
     def stage_merge(
         self, at: TableAt, rows: pa.Table, *, deletes: pa.Array | None = None
@@ -424,6 +432,60 @@ class LanceTables:
         )
         record(Cost.TABLE_COMMITS)
         return replace(landed, digests=staged.digests)
+
+    def draft_commit(
+        self,
+        staged: Staged,
+        *,
+        operation_id: OperationId,
+        actor: str | None = None,
+        land: Callable[[], None],
+    ) -> Draft | None:
+        """Make the version after the staged base without moving HEAD; None where it has to be committed."""
+        drafts = self._make_drafts()
+        if drafts is None or staged.kind is not StagedKind.APPEND:
+            return None
+        at = staged.at
+        draft = drafts.append(
+            at,
+            cast(Transaction, staged.transaction),
+            commit.describe_operation(operation_id, actor),
+            self._datasets.location(at.path, at.branch, at.version),
+            land,
+        )
+        return draft and replace(draft, landed=replace(draft.landed, digests=staged.digests))
+
+    def _make_drafts(self) -> Drafts | None:
+        """Where drafts help: each request takes its time, and the store creates nothing twice."""
+        datasets = self._datasets
+        if not (datasets.unofficial and datasets.root.is_distant and self._is_conditional()):
+            return None
+        if datasets.drafts is None:
+            datasets.drafts = Drafts(self._objects)
+        return datasets.drafts
+
+    def land_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Move HEADs through the versions of drafts, or raise; then some may have moved."""
+        made = self._datasets.drafts
+        if made is not None and drafts:
+            made.land(drafts)
+            record(Cost.TABLE_COMMITS, len(drafts))
+            self._open_soon({draft.landed.at.path: draft.landed.at for draft in drafts}.values())
+
+    def _open_soon(self, versions: Iterable[TableAt]) -> None:
+        """Open what the next writers will ask for, while the present one goes on."""
+
+        def run() -> None:
+            for at in versions:
+                with suppress(OmniError):
+                    self._datasets.at(at)
+
+        threading.Thread(target=run, name="omnigraph-open", daemon=True).start()
+
+    def drop_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Forget drafts: nothing of them is left."""
+        if self._datasets.drafts is not None:
+            self._datasets.drafts.drop(drafts)
 
     def _is_conditional(self) -> bool:
         """Whether the store refuses to create what exists; tried once for each handle."""

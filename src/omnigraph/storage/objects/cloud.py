@@ -116,14 +116,15 @@ class StoreObjects:
         with count_request(StoreAction.WRITE, self._root, path):
             obstore.put(self._store, self._key(path), data, use_multipart=False)
 
-    def put_if_absent(self, path: str, text: str) -> bool:
-        """Create a text; of N concurrent callers exactly one gets True."""
+    def put_if_absent(self, path: str, text: str | bytes) -> bool:
+        """Create a text, or a file of another kind; of N concurrent callers exactly one gets True."""
+        data = text.encode() if isinstance(text, str) else text
         with count_request(StoreAction.CREATE, self._root, path):
             try:
                 obstore.put(
                     self._store,
                     self._key(path),
-                    text.encode(),
+                    data,
                     mode="create",
                     use_multipart=False,
                 )

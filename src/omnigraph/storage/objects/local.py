@@ -118,10 +118,11 @@ class LocalObjects:
         with count_request(StoreAction.WRITE, self._root, path):
             self._write(path, data, self._replace)
 
-    def put_if_absent(self, path: str, text: str) -> bool:
-        """Create a text; of N concurrent callers exactly one gets True."""
+    def put_if_absent(self, path: str, text: str | bytes) -> bool:
+        """Create a text, or a file of another kind; of N concurrent callers exactly one gets True."""
+        data = text.encode() if isinstance(text, str) else text
         with count_request(StoreAction.CREATE, self._root, path):
-            return self._write(path, text.encode(), _link)
+            return self._write(path, data, _link)
 
     def put_if_match(self, path: str, text: str, token: str) -> str | None:
         """Replace the text the token names and give its new token; None when another writer was faster."""

@@ -47,8 +47,8 @@ class Objects(Protocol):
         """Replace a file of another kind: readers see the old or the new one, never a part."""
         ...
 
-    def put_if_absent(self, path: str, text: str) -> bool:
-        """Create a text; of N concurrent callers exactly one gets True."""
+    def put_if_absent(self, path: str, text: str | bytes) -> bool:
+        """Create a text, or a file of another kind; of N concurrent callers exactly one gets True."""
         ...
 
     def put_if_match(self, path: str, text: str, token: str) -> str | None:

@@ -12,5 +12,6 @@ then does the same work by its API, more slowly and with the same result. Only r
 | `deletion_files` | contents of deletion files | a scan tells which rows are left |
 | `version_files` | names of manifest files | Lance lists the versions |
 | `branch_refs`, `ref_names` | refs of branches | Lance lists the branches |
+| `drafts` | manifest files, made by Lance on the local disk and put into the store | Lance commits to the store |
 | `addresses` | addresses inside branch manifests | `relocate` is refused |
 """

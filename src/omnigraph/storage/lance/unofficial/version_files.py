@@ -33,6 +33,11 @@ def _parse(name: str) -> Version | None:
     return Version(_LAST - int(stem) if len(stem) == _DIGITS else int(stem))
 
 
+def version_file(directory: str, version: Version) -> str:
+    """Name the manifest file of a version of the table, or of the branch, that has its files in a directory."""
+    return f"{directory}/{_VERSIONS}/{_LAST - version:0{_DIGITS}d}{_SUFFIX}"
+
+
 @dataclass(frozen=True, slots=True)
 class NewestVersion:
     """A version that was the newest of its branch on a local disk, its manifest file and the next one's."""
@@ -44,11 +49,8 @@ class NewestVersion:
     @classmethod
     def at(cls, directory: str, version: Version) -> "NewestVersion":
         """Name the files of a version whose branch has its files in a directory."""
-        names = (
-            f"{directory}/{_VERSIONS}/{_LAST - n:0{_DIGITS}d}{_SUFFIX}"
-            for n in (version, version + 1)
-        )
-        return cls(version, *names)
+        following = version_file(directory, Version(version + 1))
+        return cls(version, version_file(directory, version), following)
 
     @property
     def is_newest(self) -> bool:
