@@ -388,7 +388,7 @@ BUCKET_BYTES = 512 * 1024 * 1024
 SPILLED_BUCKETS = 64
 """Buckets into which keys are sorted that do not fit in memory."""
 
-HASHED_ROWS = 1 << 20
+HASHED_ROWS = 1 << 14
 """Keys that are hashed at once: hashing takes some ten times their bytes."""
 
 EXPORT_PART_ROWS = 1_048_576
@@ -429,6 +429,12 @@ SPLITS_MAX = 100_000
 
 CACHED_IDS_ROWS = 4_000_000
 """Ids that a task may hold, to settle them or to look at the ends of edges: some 250 MiB."""
+
+BESIDE_IDS_ROWS = 250_000
+"""Ids that the commit of a Spark writer holds: its process stands beside the driver, which has its own memory."""
+
+BESIDE_KEYS_BYTES = 8 * 1024 * 1024
+"""Keys that the commit of a Spark writer holds before they wait in temporary files, bucket by bucket."""
 
 COMMITTED_SPLIT_ROWS = 2_000_000
 """Committed rows whose keys one task reads."""

@@ -16,6 +16,7 @@ from omnigraph.engine.write.runner_choice import (
     spell_size,
 )
 from omnigraph.errors import OmniError, UserInputError
+from omnigraph.limits import AUTO_INDEX_ROWS_MAX, BESIDE_IDS_ROWS, BESIDE_KEYS_BYTES
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.input.sources import SpilledFrame
 from omnigraph.pipeline.local import LocalRunner
@@ -74,8 +75,7 @@ def _choose_asked(engine: Engine, spark: Any, _size: Size) -> RunnerChoice:
 
 def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
     if isinstance(size.foreign, SpilledFrame):
-        local = LocalRunner(engine.settings.load_concurrency)
-        return RunnerChoice(local, "the rows came from Spark", _spill_frame)
+        return _choose_beside_spark()
     if size.foreign is not None:
         return _on_spark(engine, size.foreign.sparkSession, "a Spark DataFrame is among the input")
     if not is_large(engine, size):
@@ -88,6 +88,17 @@ def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
     except (OmniError, OSError, RuntimeError) as error:
         here = choose_here(engine, size)
         return RunnerChoice(here.runner, f"{here.reason}: Spark did not start ({error})")
+
+
+def _choose_beside_spark() -> RunnerChoice:
+    """One thread of this process, with little memory: the process stands beside the driver of Spark."""
+    return RunnerChoice(
+        LocalRunner(1, keys_bytes_max=BESIDE_KEYS_BYTES),
+        "the rows came from Spark",
+        _spill_frame,
+        held_ids_max=BESIDE_IDS_ROWS,
+        indexed_rows_max=AUTO_INDEX_ROWS_MAX,
+    )
 
 
 def _on_spark(engine: Engine, spark: Any, reason: str) -> RunnerChoice:

@@ -27,6 +27,7 @@ from omnigraph.errors import (
     UserInputError,
 )
 from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
 from omnigraph.storage.blobs import BlobForm
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from omnigraph.api.types import AnyFrame, EntityId, FrameLibrary, Spark
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
+    from omnigraph.pipeline.rows_ahead import WriteTarget
     from omnigraph.pipeline.runner import Runner
 
 T = TypeVar("T")
@@ -256,6 +258,28 @@ class Snapshot:
             at=entry.at,
             type=type_,
             schema=pa.schema([stored.field(name) for name in names]),
+        )
+
+    def pin_write(self, type_name: str) -> "WriteTarget":
+        """Name a type with its schema and table version as a value, so that other processes can write rows ahead of a load.
+
+        Example:
+            >>> graph.snapshot().pin_write("Person").owned
+            True
+        """
+        from omnigraph.pipeline.rows_ahead import WriteTarget
+
+        view = self._view
+        entry = self._find_entry(view.catalog.table(text_of("type_name", type_name)).table_key)
+        return WriteTarget(
+            location=self._engine.location,
+            catalog=view.catalog,
+            schema_hash=view.contract.ir_hash,
+            table_key=entry.table_key,
+            at=entry.at,
+            rows=entry.row_count,
+            owned=entry.at.branch == lance_branch(view.branch),
+            incarnation=view.state.branch_incarnation,
         )
 
     def entity(self, type_name: str, id: "EntityId") -> dict[str, Any] | None:

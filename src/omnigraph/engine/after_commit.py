@@ -18,28 +18,39 @@ def after_commit(
     done: Done[Any],
     index_workers: Workers | None = None,
     tell: Tell = tell_nobody,
+    *,
+    rows_max: int | None = None,
 ) -> tuple[str, ...]:
     """Look after the tables of a write, and name the indexes that are still missing.
 
-    The write is visible already: a failure in here is logged, leaves work for later and never fails the write.
+    Indexes of tables with more rows than `rows_max` are left pending. The write is visible already: a failure in here is logged, leaves work for later and never fails the write.
     """
     if done.plan is None or done.published is None or done.published.commit is None:
         return ()
     shown = done.published.state.snapshot
     follow_cached_ids(engine.cached_ids, done.plan, done.view.snapshot, shown)
-    pending = _build_indexes(engine, done.plan, done.published.commit, index_workers, tell)
+    pending = _build_indexes(
+        engine, done.plan, done.published.commit, index_workers, tell, rows_max
+    )
     if done.plan.commit_kind is not CommitKind.SCHEMA_APPLY:
         maintain_touched(engine, done.plan.branch, done.published.commit.tables)
     return pending
 
 
 def _build_indexes(
-    engine: Engine, plan: WritePlan, commit: GraphCommit, workers: Workers | None, tell: Tell
+    engine: Engine,
+    plan: WritePlan,
+    commit: GraphCommit,
+    workers: Workers | None,
+    tell: Tell,
+    rows_max: int | None,
 ) -> tuple[str, ...]:
     """Build what a bulk write or a new schema left missing. Mutations and merges leave it to maintenance."""
     match plan.commit_kind:
         case CommitKind.LOAD:
-            return index_after_load(engine, plan.branch, commit.tables, plan.actor, workers, tell)
+            return index_after_load(
+                engine, plan.branch, commit.tables, plan.actor, workers, tell, rows_max=rows_max
+            )
         case CommitKind.SCHEMA_APPLY:
             return index_after_schema_change(engine, plan.actor, tell)
         case _:

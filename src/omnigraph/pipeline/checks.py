@@ -17,8 +17,8 @@ from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.commit.origins import Origins
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from omnigraph.pipeline.input.frames import list_columns
+from omnigraph.limits import CACHED_IDS_ROWS, PROBLEMS_SHOWN_MAX
+from omnigraph.pipeline.input.frames import list_columns, take_frame
 from omnigraph.pipeline.input.intake import (
     Intake,
     Part,
@@ -31,6 +31,7 @@ from omnigraph.pipeline.input.intake import (
 )
 from omnigraph.pipeline.input.read import POSITION, drop_rows, read_inputs, split_rows, with_ids
 from omnigraph.pipeline.input.splits import (
+    CheckedRows,
     Content,
     Loose,
     RowGroups,
@@ -84,6 +85,8 @@ class LoadSpec:
     area: str
     append_only: frozenset[TableKey] = frozenset()
     """Tables that a merge only adds rows to."""
+    held_ids_max: int = CACHED_IDS_ROWS
+    """How many ids one task holds in memory; more go through the shuffle."""
     keeps_rejects: bool = False
     """Whether every problem is described, not only the first of each kind."""
 
@@ -202,6 +205,9 @@ class Check:
     endpoints: EndpointCheck | None = None
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
+        if isinstance(split.content, CheckedRows):
+            yield encode(_count_checked(split, split.content))
+            return
         store = self.load.store()
         whole, lines = Intake(self.load.catalog), list[int]()
         messages: list[Message] = []
@@ -233,10 +239,37 @@ class Check:
             split=split.number,
             table_key=type_.table_key,
             rows=part.rows,
-            ids=_make_id_range(ids),
+            ids=make_id_range(ids),
             shaped=shaped,
             endpoints_found=found,
         )
+
+
+def _count_checked(split: Split, content: CheckedRows) -> Iterator[Message]:
+    """Say of rows that were checked before what the check would say."""
+    assert split.table_key is not None, "checked rows have a type"
+    assert split.rows is not None, "checked rows are counted"
+    yield SplitLines(split.number, (split.rows,))
+    yield SplitCount(
+        split=split.number, table_key=split.table_key, rows=split.rows, ids=content.ids
+    )
+
+
+def check_frame(load: LoadSpec, type_: TableType, frame: pa.Table) -> pa.Table | None:
+    """Type the rows of a frame, some of which have no id yet; None when anything is wrong with them."""
+    intake = Intake(load.catalog)
+    take_frame(type_, frame, intake)
+    if intake.total:
+        return None
+    part = join_parts(type_, intake.parts[type_.table_key])
+    ids = derive_ids(type_, part)
+    rows = pending_rows(type_, part, ids)
+    numbered = rows.append_column(POSITION, pa.array(part.origins.numbers, pa.int64()))
+    wrong = [
+        *_list_id_problems(load, type_, part, ids, was_read=True),
+        *check_values(load, type_, numbered),
+    ]
+    return None if wrong else rows
 
 
 def _is_costly(content: Content) -> bool:
@@ -246,7 +279,8 @@ def _is_costly(content: Content) -> bool:
     return isinstance(content, Loose | TextTable | Several)
 
 
-def _make_id_range(ids: pa.Array) -> IdRange:
+def make_id_range(ids: pa.Array) -> IdRange:
+    """Count the ids, and name the first and last when they ascend."""
     present = ids.drop_null()
     if not len(present) or not ascends(present):
         return IdRange(len(present))

@@ -11,12 +11,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import UserInputError
+from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import LoadMode
+from omnigraph.logs import get_logger
+from omnigraph.pipeline.rows_ahead import WriteTarget
 from omnigraph.spark.options import SourceOptions, open_at
 from omnigraph.spark.streams import QUERY_ID, MicroBatch, read_planned_at
 from omnigraph.spark_jobs.frames import SpillArea, SpilledTask
 from omnigraph.values import dataclass
+
+_log = get_logger(__name__)
 
 
 @dataclass
@@ -54,7 +58,7 @@ class SourceWrite:
             with open_at(options.location, read_only=False) as graph:
                 if batch is not None and batch.was_written_by_name(graph, options.branch):
                     return
-                graph.load(
+                done = graph.load(
                     {options.type_name: self.area.collect(tasks, self.columns)},
                     mode=self.mode,
                     branch=options.branch,
@@ -62,6 +66,12 @@ class SourceWrite:
                     actor=self.actor,
                     batch_id=batch_id,
                 )
+                if done.pending_indexes:
+                    _log.warning(
+                        "indices.pending",
+                        branch=options.branch,
+                        indexes=list(done.pending_indexes),
+                    )
         finally:
             self.area.remove(tasks)
 
@@ -72,14 +82,29 @@ def make_write(
     """Read the options of a write."""
     if options.at is not None:
         raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
+    mode, from_branch = (
+        _choose_mode(given.get("load_mode"), overwrite=overwrite),
+        given.get("from_branch"),
+    )
     return SourceWrite(
         options=options,
         columns=columns,
-        mode=_choose_mode(given.get("load_mode"), overwrite=overwrite),
+        mode=mode,
         actor=given.get("actor"),
-        from_branch=given.get("from_branch"),
-        area=SpillArea.new(options.location),
+        from_branch=from_branch,
+        area=SpillArea.new(options.location, _pin_target(options, from_branch), mode),
     )
+
+
+def _pin_target(options: SourceOptions, from_branch: str | None) -> WriteTarget | None:
+    """Pin the schema and the table version that tasks write for; None when the write creates its branch."""
+    with open_at(options.location, read_only=True) as graph:
+        try:
+            return graph.snapshot(branch=options.branch).pin_write(options.type_name)
+        except NotFound:
+            if from_branch is None:
+                raise
+            return None
 
 
 def _choose_mode(text: str | None, *, overwrite: bool) -> LoadMode:

@@ -9,11 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from omnigraph.engine.write.heartbeat import remove_heartbeat, scratch_area, write_heartbeat
-from omnigraph.ids import OperationId
+from omnigraph.engine.write.load import change_kind
+from omnigraph.ids import LoadMode, OperationId
+from omnigraph.limits import SPLIT_ROWS
 from omnigraph.pipeline.input.read import pack_frame
 from omnigraph.pipeline.input.sources import SpilledFrame
 from omnigraph.pipeline.input.splits import Portion, Spilled
 from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.rows_ahead import RowsAhead, WriteTarget
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark_jobs.bridge import arrow_schema, decimals_to_integers
 from omnigraph.spark_jobs.runner import collect_job
@@ -87,13 +90,14 @@ def _gather_batches(batches: Batches) -> Iterator[pa.Table]:
     """Put batches together until they are large enough for a file."""
     gathered: list[pa.RecordBatch] = []
     size = 0
+    rows = 0
     for batch in batches:
         if batch.num_rows:
             gathered.append(batch)
-            size += batch.nbytes
-        if size >= FILE_BYTES:
+            size, rows = size + batch.nbytes, rows + batch.num_rows
+        if size >= FILE_BYTES or rows >= SPLIT_ROWS:
             yield decimals_to_integers(pa.Table.from_batches(gathered))
-            gathered, size = [], 0
+            gathered, size, rows = [], 0, 0
     if gathered:
         yield decimals_to_integers(pa.Table.from_batches(gathered))
 
@@ -121,31 +125,51 @@ class SpillArea:
 
     location: StoreLocation
     operation: OperationId
+    ahead: RowsAhead | None = None
+    """How rows are checked and written; None when the load does that, because the branch is not there yet."""
 
     @classmethod
-    def new(cls, location: StoreLocation) -> "SpillArea":
-        """Name a new area."""
-        return cls(location, OperationId(SYSTEM.new_id()))
+    def new(
+        cls, location: StoreLocation, target: WriteTarget | None, mode: LoadMode
+    ) -> "SpillArea":
+        """Name a new area for rows of a target."""
+        operation = OperationId(SYSTEM.new_id())
+        if target is None:
+            return cls(location, operation)
+        area = scratch_area(operation)
+        kind = change_kind(mode)
+        return cls(
+            location, operation, RowsAhead(target=target, kind=kind, seed=operation, area=area)
+        )
 
     def spill(self, batches: Batches) -> SpilledTask:
-        """Write the rows of the running task; nothing becomes visible."""
+        """Check and write the rows of the running task; nothing becomes visible."""
         partition, attempt = _identify_task()
-        store = self.location.store()
-        portions = []
+        objects = self.location.store().objects
+        portions: list[Portion] = []
         for index, rows in enumerate(_gather_batches(batches)):
             # If this write never ends, cleanup finds its files through the heartbeat.
-            write_heartbeat(store.objects, self.operation, SYSTEM)
-            path = f"{scratch_area(self.operation)}/rows-{partition}-{attempt}-{index}.lance"
-            store.scratch.write(path, rows)
-            portions.append(Portion(Spilled(path), rows.nbytes, rows.num_rows))
+            write_heartbeat(objects, self.operation, SYSTEM)
+            written = None if self.ahead is None else self.ahead.write(rows)
+            if written is None:
+                written = (self._spill_unchecked(rows, f"rows-{partition}-{attempt}-{index}"),)
+            portions += written
         freeze_loaded_objects()
         return SpilledTask(partition=partition, operation=self.operation, portions=tuple(portions))
+
+    def _spill_unchecked(self, rows: pa.Table, name: str) -> Portion:
+        path = f"{scratch_area(self.operation)}/{name}.lance"
+        self.location.store().scratch.write(path, rows)
+        return Portion(Spilled(path), rows.nbytes, rows.num_rows)
 
     def collect(self, tasks: Sequence[SpilledTask], columns: StructType) -> SpilledFrame:
         """Put the files of all tasks in the order of their partitions; without any row, write the columns."""
         ordered = sorted(tasks, key=lambda task: task.partition)
         portions = tuple(portion for task in ordered for portion in task.portions)
-        return SpilledFrame(portions or (self._spill_columns(columns),))
+        if self.ahead is None or not portions:
+            return SpilledFrame(portions or (self._spill_columns(columns),))
+        target = self.ahead.target
+        return SpilledFrame(portions, target.schema_hash, target.incarnation)
 
     def _spill_columns(self, columns: StructType) -> Portion:
         store = self.location.store()

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
-from lance.file import LanceFileReader, LanceFileWriter
+from lance.file import LanceFileWriter
 
 from omnigraph.limits import SCAN_BATCH_ROWS
 from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.faults import translate_faults
+from omnigraph.storage.lance.row_files import read_row_file
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.values import dataclass
 
@@ -37,13 +38,4 @@ class Scratch:
         rows: int | None = None,
     ) -> pa.Table:
         """Read some columns of a file, or of so many of its rows."""
-        with translate_faults(StoreAction.READ, self.datasets.location(path, None)):
-            file = LanceFileReader(
-                self.datasets.uri(path),
-                self.datasets.options,
-                None if columns is None else list(columns),
-            )
-            count = file.metadata().num_rows - start if rows is None else rows
-            if not count:
-                return file.read_all(batch_size=SCAN_BATCH_ROWS).to_table().slice(0, 0)
-            return file.read_range(start, count, batch_size=SCAN_BATCH_ROWS).to_table()
+        return read_row_file(self.datasets, path, columns, start=start, rows=rows)

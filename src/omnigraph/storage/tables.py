@@ -253,6 +253,10 @@ class Tables(Protocol):
         """
         ...
 
+    def read_written(self, at: TableAt, written: Written, columns: Sequence[str]) -> pa.Table:
+        """Read plain columns of fragments that `write` wrote beside a version and no one committed."""
+        ...
+
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
         """Copy whole fragments of another branch for a later `stage_append`, file by file; no row is read.
 

@@ -177,14 +177,18 @@ def index_after_load(
     actor: str | None,
     workers: Workers | None = None,
     tell: Tell = tell_nobody,
+    *,
+    rows_max: int | None = None,
 ) -> tuple[str, ...]:
     """Build the indexes that a bulk write left missing, and name those that still are; an error never fails the write.
 
-    Small tables get none: no query uses an index there, and building ten of them takes longer than the write.
+    Small tables get none: no query uses an index there, and building ten of them takes longer than the write. Tables with
+    more rows than `rows_max` get theirs from maintenance.
     """
     try:
         large = _find_absent_indexes(engine, branch, tables)
-        if large and _build_missing(engine, branch, actor, large, workers, tell):
+        chosen = _drop_larger(engine, branch, large, rows_max)
+        if chosen and _build_missing(engine, branch, actor, chosen, workers, tell):
             large = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
@@ -220,6 +224,15 @@ def _find_absent_indexes(
             specs = list_absent_indexes(catalog.tables[key], engine.store.tables.open(entry.at))
             absent |= {key: specs} if specs else {}
     return absent
+
+
+def _drop_larger(
+    engine: Engine, branch: BranchName, tables: Collection[TableKey], rows_max: int | None
+) -> list[TableKey]:
+    head = engine.manifest.heads.get(branch) or engine.manifest.current(branch)
+    return [
+        key for key in tables if rows_max is None or head.snapshot.entry(key).row_count <= rows_max
+    ]
 
 
 def _build_missing(

@@ -24,7 +24,7 @@ from omnigraph.pipeline.checks import (
     recheck_step,
 )
 from omnigraph.pipeline.findings import InputMap, make_error, map_inputs
-from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
+from omnigraph.pipeline.input.splits import CheckedRows, CommittedSplit, Split, cut_table
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
 from omnigraph.pipeline.keys.local import (
     local_endpoints_step,
@@ -194,10 +194,11 @@ class BulkLoad:
 
     def _cut_committed(self, key_plan: KeyPlan) -> list[CommittedSplit]:
         tables = self.engine.store.tables
+        rows_max = min(COMMITTED_SPLIT_ROWS, self.spec.held_ids_max)
         splits: list[CommittedSplit] = []
         for table in sorted({side.table_key for side in key_plan.committed_sides}):
             at = key_plan.pins[table]
-            splits += cut_table(table, at, tables.open(at).fragments(), COMMITTED_SPLIT_ROWS)
+            splits += cut_table(table, at, tables.open(at).fragments(), rows_max)
         return splits
 
     def _list_value_problems(self, superseded: ScratchSlices) -> Sequence[Finding]:
@@ -264,13 +265,17 @@ class BulkLoad:
         written = self._find_kept_fragments(sites)
         rest = {table: at for table, at in sites.items() if table not in written}
         splits = [split for split in self.checked.splits if split.table_key in rest]
+        ahead = _find_fragments_ahead(splits, rest, outcome)
+        splits = [split for split in splits if split.number not in ahead]
         writes = write_splits(splits, rest, outcome.superseded, outcome.matched, self._share)
         replaced = {key: pieces for key, pieces in outcome.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
         messages = (
             _run(self.runner, make_stage_step(self.spec, writes, marks)) if writes or marks else ()
         )
-        written |= self._collect_fragments(rest, _select(messages, WroteFragments), len(writes))
+        written |= self._collect_fragments(
+            rest, _select(messages, WroteFragments), len(writes), ahead.values()
+        )
         marked = _collect_marks(_select(messages, MarkedRows), len(marks))
         found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
         for table, rows in found.items():
@@ -288,11 +293,17 @@ class BulkLoad:
         }
 
     def _collect_fragments(
-        self, sites: Mapping[TableKey, TableAt], wrote: Sequence[WroteFragments], tasks: int
+        self,
+        sites: Mapping[TableKey, TableAt],
+        wrote: Sequence[WroteFragments],
+        tasks: int,
+        ahead: Iterable[tuple[TableKey, Written]],
     ) -> dict[TableKey, list[Written]]:
         """Fragments by table, in the order of the input; those of an append are kept for another attempt."""
         _require_all([one.number for one in wrote], range(tasks), "stage")
         found: dict[TableKey, list[Written]] = {table: [] for table in sites}
+        for table, written in ahead:
+            found[table].append(written)
         for one in sorted(wrote, key=lambda one: one.number):
             found[one.table_key] += one.written
         if self.spec.kind is DeltaKind.APPEND:
@@ -350,6 +361,22 @@ def check(
         inputs=inputs,
     )
     return BulkLoad(engine, job, runner, checked, rejects)
+
+
+def _find_fragments_ahead(
+    splits: Sequence[Split], sites: Mapping[TableKey, TableAt], outcome: KeyOutcome
+) -> dict[int, tuple[TableKey, Written]]:
+    """Fragments that were written before the load began and stay as they are, by split: all of their rows are new."""
+    found: dict[int, tuple[TableKey, Written]] = {}
+    for split in splits:
+        content, table = split.content, split.table_key
+        if table is None or not isinstance(content, CheckedRows) or content.written is None:
+            continue
+        key, at = (table, split.number), sites[table]
+        beside = (content.at.path, content.at.branch) == (at.path, at.branch)
+        if beside and key not in outcome.superseded and key not in outcome.matched:
+            found[split.number] = (table, content.written)
+    return found
 
 
 # ---- messages

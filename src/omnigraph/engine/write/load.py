@@ -41,7 +41,12 @@ from omnigraph.pipeline.checks import EVERY_PROBLEM, LoadProcess, LoadSpec
 from omnigraph.pipeline.input.cut import Size, Spread, cut, measure, spill_split, spool_stream
 from omnigraph.pipeline.input.digest import digest_source
 from omnigraph.pipeline.input.intake import Intake
-from omnigraph.pipeline.input.sources import LoadSource, identify_source, read_sources
+from omnigraph.pipeline.input.sources import (
+    LoadSource,
+    SpilledFrame,
+    identify_source,
+    read_sources,
+)
 from omnigraph.pipeline.input.splits import Split, grain_of
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
 from omnigraph.pipeline.rejects import Rejects, make_load_error, tabulate
@@ -118,6 +123,7 @@ def load(
         header=header,
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
         rejects=rejects,
+        written_ahead=_find_written_ahead(load_source),
     )
     untouched = LoadResult(
         uri=engine.uri,
@@ -150,7 +156,9 @@ def load(
     if written.commit is None:
         return done
     tell(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
-    pending = after_commit(engine, written, choice.index_workers, tell)
+    pending = after_commit(
+        engine, written, choice.index_workers, tell, rows_max=choice.indexed_rows_max
+    )
     return replace(done, commit=view_commit(written.commit), pending_indexes=pending)
 
 
@@ -247,6 +255,12 @@ def _require_branch(engine: Engine, target: BranchName) -> None:
         raise
 
 
+def _find_written_ahead(load_source: LoadSource) -> SpilledFrame | None:
+    frame = load_source.foreign
+    is_ahead = isinstance(frame, SpilledFrame) and frame.schema_hash is not None
+    return frame if is_ahead else None
+
+
 def _note_empty(load_source: LoadSource, checked_load: "CheckedLoad") -> tuple[str, ...]:
     if checked_load.records:
         return ()
@@ -291,10 +305,18 @@ class LoadRequest:
     rejects: Rejects | None = None
     """Where all problems go; None when the first of them are enough."""
 
+    written_ahead: SpilledFrame | None = None
+    """A frame whose rows were checked and written before the load began."""
+
     def require_schema(self, view: View) -> None:
-        """Refuse to write what was typed by another schema."""
-        if view.contract.ir_hash != self.contract.ir_hash:
-            raise ReadSetConflict("the schema", self.contract.ir_hash, view.contract.ir_hash)
+        """Refuse to write what was typed by another schema, or lies beside a branch that is gone."""
+        ahead = self.written_ahead
+        actual = view.contract.ir_hash
+        for expected in (self.contract.ir_hash, *(() if ahead is None else (ahead.schema_hash,))):
+            if actual != expected:
+                raise ReadSetConflict("the schema", expected, actual)
+        if ahead is not None and ahead.incarnation != view.state.branch_incarnation:
+            raise ReadSetConflict(f"branch '{view.branch}'")
 
 
 class CheckedLoad(Protocol):
@@ -481,6 +503,7 @@ def _in_steps(
         catalog=request.contract.catalog,
         kind=request.kind,
         append_only=request.strict,
+        held_ids_max=choice.held_ids_max,
         keeps_rejects=request.rejects is not None,
         seed=request.header.operation_id,
         area=area,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from omnigraph.engine.session.engine import Engine
+from omnigraph.limits import CACHED_IDS_ROWS
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.input.splits import Portion
 from omnigraph.pipeline.local import LocalRunner
@@ -23,6 +24,10 @@ class RunnerChoice:
     spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
     index_workers: Workers | None = None
     """Who builds the indexes that follow the load; None stands for this process."""
+    held_ids_max: int = CACHED_IDS_ROWS
+    """How many ids one task holds in memory."""
+    indexed_rows_max: int | None = None
+    """Rows of a table whose indexes are built after the load; those of larger tables are left pending."""
 
     @property
     def engine(self) -> str:

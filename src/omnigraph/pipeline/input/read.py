@@ -31,6 +31,7 @@ from omnigraph.pipeline.input.lines import Block, blocks_in, read_blocks, take_b
 from omnigraph.pipeline.input.records import as_record, take_records
 from omnigraph.pipeline.input.splits import (
     ByteRange,
+    CheckedRows,
     Frame,
     InMemory,
     Lines,
@@ -109,7 +110,7 @@ def _read_input(split: Split, intake: Intake, store: Store, first: int) -> tuple
             return intake, _take_records(
                 split, decode_records(unpack_frame(store.scratch.read(path))), intake, first
             )
-        case Shaped() | Several():
+        case Shaped() | Several() | CheckedRows():
             raise InternalError(f"split {split.number} was read before, or holds several inputs")
         case content:
             type_ = intake.catalog.tables[_table(split)]
@@ -239,12 +240,26 @@ def split_rows(
     match split.content:
         case Shaped():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
+        case CheckedRows() as content:
+            return _add_positions(_read_checked(content, names, store), split.first)
         case Several(splits):
             return _several_rows(splits, type_, names, catalog, store)
         case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")
         case content:
             return _reshape(split.first, content, type_, names, catalog, store)
+
+
+def _read_checked(content: CheckedRows, names: Sequence[str], store: Store) -> pa.Table:
+    """Read keys from their scratch file; whole rows that are written already are read only where some of them must go."""
+    if content.written is None or set(names) <= set(content.columns):
+        return store.scratch.read(content.path, ["id", *names])
+    return store.tables.read_written(content.at, content.written, ["id", *names])
+
+
+def _add_positions(rows: pa.Table, first: int) -> pa.Table:
+    positions = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
+    return rows.append_column(POSITION, positions)
 
 
 def _several_rows(
@@ -289,8 +304,8 @@ def _reshape(
         ids = column(named, "id").cast(pa.string())
     else:
         ids = pa.nulls(named.num_rows, pa.string())
-    positions = pa.array(np.arange(first, first + named.num_rows), pa.int64())
-    return pa.table({"id": ids, **{name: columns[name] for name in names}, POSITION: positions})
+    rows = pa.table({"id": ids, **{name: columns[name] for name in names}})
+    return _add_positions(rows, first)
 
 
 def with_ids(rows: pa.Table, seed: str) -> pa.Table:

@@ -22,6 +22,7 @@ from omnigraph.pipeline.input.lines import Texts, take_file, take_row_file, take
 from omnigraph.pipeline.input.read import TEXT
 from omnigraph.pipeline.input.records import as_record, take_records
 from omnigraph.pipeline.input.splits import Portion
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation
 from omnigraph.values import dataclass
 
 RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
@@ -88,9 +89,13 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class SpilledFrame:
-    """A frame whose rows Spark tasks wrote to scratch files already."""
+    """A frame whose rows Spark tasks wrote already: to scratch files, or as fragments for a target."""
 
     portions: tuple[Portion, ...]
+    schema_hash: str | None = None
+    """The schema that the rows were checked against; None when no row was checked."""
+    incarnation: Incarnation = MAIN_INCARNATION
+    """That of the branch beside which fragments were written."""
 
 
 @dataclass(frozen=True, slots=True)

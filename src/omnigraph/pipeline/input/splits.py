@@ -13,7 +13,8 @@ import pyarrow.parquet
 from omnigraph.errors import UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.limits import SPLIT_ROWS, SPLITS_MAX, SPREAD_BYTES, SPREAD_ROWS
-from omnigraph.storage.values import FragmentInfo, TableAt
+from omnigraph.pipeline.messages import IdRange
+from omnigraph.storage.values import FragmentInfo, TableAt, Written
 from omnigraph.values import dataclass
 
 POSITION_BITS = 32
@@ -94,6 +95,21 @@ class Shaped:
     path: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRows:
+    """Typed rows of one table that a task checked before the load began; a scratch file holds their keys, or all of them.
+
+    `written` are fragments that hold the whole rows, beside the version `at`; without it the scratch file does.
+    """
+
+    path: str
+    columns: tuple[str, ...]
+    """The columns of the scratch file beside `id`."""
+    ids: IdRange
+    at: TableAt
+    written: Written | None = None
+
+
 Frame = RowGroups | TextTable | InMemory | Spilled
 Lines = ByteRange | SpilledLines
 Loose = Lines | SpilledRecords
@@ -107,7 +123,7 @@ class Several:
     splits: "tuple[Split, ...]"
 
 
-Content = Loose | Frame | Shaped | Several
+Content = Loose | Frame | Shaped | Several | CheckedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

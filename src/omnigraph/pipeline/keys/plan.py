@@ -17,7 +17,7 @@ from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.commit.constraints.endpoints import SIDES, list_incident_sides
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey, node_key
-from omnigraph.limits import CACHED_IDS_ROWS, LOOKUP_ROWS_PER_VALUE
+from omnigraph.limits import LOOKUP_ROWS_PER_VALUE
 from omnigraph.pipeline.checks import LoadSpec
 from omnigraph.pipeline.input.read import POSITION
 from omnigraph.pipeline.input.splits import InMemory, RowGroups, Spilled, Split
@@ -131,7 +131,7 @@ class KeyPlan:
         if not self.resolves_ids or distinct or table in self.resolved_ids:
             return Where.NOWHERE
         committed = 0 if self.uses_index(table) else self.committed_rows.get(table, 0)
-        few = max(self.incoming_rows[table], committed) <= CACHED_IDS_ROWS
+        few = max(self.incoming_rows[table], committed) <= self.load.held_ids_max
         return Where.TASK if few else Where.SHUFFLE
 
     def where_endpoints(self, edge: EdgeType) -> Where:
@@ -141,7 +141,7 @@ class KeyPlan:
             return Where.NOWHERE
         nodes = list_node_tables(edge)
         ids = sum(self.incoming_rows.get(t, 0) + self.committed_rows.get(t, 0) for t in nodes)
-        if any(self.uses_index(table) for table in nodes) or not _are_few(ids, rows):
+        if any(self.uses_index(table) for table in nodes) or not _are_few(self.load, ids, rows):
             return Where.SHUFFLE
         return Where.TASK
 
@@ -298,9 +298,9 @@ def list_node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
     return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
 
 
-def _are_few(nodes: int, edges: int) -> bool:
+def _are_few(load: LoadSpec, nodes: int, edges: int) -> bool:
     """Whether every task can hold the ids of nodes, and reading them costs less than shuffling the edges."""
-    return nodes <= min(CACHED_IDS_ROWS, 2 * edges)
+    return nodes <= min(load.held_ids_max, 2 * edges)
 
 
 # ---- before anything is read
@@ -329,7 +329,7 @@ def plan_reading(load: LoadSpec, splits: Sequence[Split]) -> ReadingPlan:
         for table in frames
         if isinstance(type_ := load.type(table), EdgeType)
         and all(node in frames for node in list_node_tables(type_))
-        and _are_few(sum(rows[node] for node in list_node_tables(type_)), rows[table])
+        and _are_few(load, sum(rows[node] for node in list_node_tables(type_)), rows[table])
     ]
     nodes = {node for edge in edges for node in list_node_tables(edge)}
     return ReadingPlan(

@@ -54,7 +54,7 @@ class Change:
 
 def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Change:
     """Write new rows, beside fragments that were written or copied before."""
-    fragments = _fragments(parts)
+    fragments = decode_fragments(parts)
     if data is not None:
         fragments += write(base, data, base.table.schema)
     if not fragments:
@@ -79,7 +79,7 @@ def overwrite(base: Base, data: Data) -> Change:
 
 def describe_append(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
     """Describe the append or overwrite of fragments that workers wrote."""
-    fragments = _fragments(parts)
+    fragments = decode_fragments(parts)
     if replacing:
         change = _describe_overwrite(base.dataset.lance_schema, fragments, base.table.count())
         return replace(change, digests=_collect_digests(parts))
@@ -127,7 +127,7 @@ def update(base: Base, parts: Sequence[Written], addresses: pa.Array) -> Change:
     """Describe an update that workers wrote: it removes the rows at these addresses and adds the written ones."""
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
     return replace(
-        _describe_replaced(base, _fragments(parts), doomed), digests=_collect_digests(parts)
+        _describe_replaced(base, decode_fragments(parts), doomed), digests=_collect_digests(parts)
     )
 
 
@@ -145,7 +145,7 @@ def takeover(
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
     updated, gone = _delete_rows(base, doomed, like)
-    taken = _inherit_versions(base, _fragments(parts), successors)
+    taken = _inherit_versions(base, decode_fragments(parts), successors)
     return replace(
         _update(base, [], [*updated, *taken], gone, len(doomed)),
         added=successors.count - successors.row_ids.null_count,
@@ -180,7 +180,7 @@ def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked
     texts = [mark.fragment for mark in marks if mark.fragment is not None]
     gone = [mark.fragment_id for mark in marks if mark.fragment is None]
     updated = [FragmentMetadata.from_json(text) for text in texts]
-    change = _update(base, _fragments(parts), updated, gone, sum(mark.rows for mark in marks))
+    change = _update(base, decode_fragments(parts), updated, gone, sum(mark.rows for mark in marks))
     return replace(change, digests={**_collect_digests(parts), **_collect_digests(marks)})
 
 
@@ -377,7 +377,8 @@ def _update(
     return Change(operation=operation, added=_rows(fragments), deleted=deleted)
 
 
-def _fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:
+def decode_fragments(parts: Sequence[Written]) -> list[FragmentMetadata]:
+    """Decode the fragments of receipts."""
     return [FragmentMetadata.from_json(text) for part in parts for text in part.fragments]
 
 

@@ -27,6 +27,7 @@ from omnigraph.storage.lance.datasets import Datasets
 from omnigraph.storage.lance.deletions import CachedDeletions, DeletionReads, ReadableDeletions
 from omnigraph.storage.lance.digests import (
     Digests,
+    data_files,
     digest_file,
     digest_key,
     digest_new_files,
@@ -35,11 +36,12 @@ from omnigraph.storage.lance.digests import (
 from omnigraph.storage.lance.faults import translate_faults
 from omnigraph.storage.lance.index_damage import DamagedSegments
 from omnigraph.storage.lance.physical import physical
+from omnigraph.storage.lance.row_files import read_row_file
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.lance.unofficial.copies import copy_fragments
 from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
-from omnigraph.storage.layout import CONDITIONS
+from omnigraph.storage.layout import CONDITIONS, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
@@ -170,6 +172,13 @@ class LanceTables:
         base = self._base(at)
         fragments = stage.write(base, data, base.table.schema, row_ids=row_ids)
         return stage.receipt(base, fragments)
+
+    def read_written(self, at: TableAt, written: Written, columns: Sequence[str]) -> pa.Table:
+        """Read plain columns of fragments that `write` wrote beside a version and no one committed."""
+        names = data_files(stage.decode_fragments([written]))
+        home = branch_path(at.path, at.branch)
+        parts = [read_row_file(self._datasets, f"{home}/{name}", columns) for name in names]
+        return pa.concat_tables([part.select(columns) for part in parts])
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
         """Copy the files of fragments of another branch for a later `stage_written`; None when rows must be written."""
