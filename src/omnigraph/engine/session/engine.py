@@ -35,6 +35,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage import layout
 from omnigraph.storage.lance.faults import make_moved_error
 from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.protocol import is_object_path
 from omnigraph.storage.store import Store, open_store
 from omnigraph.values import dataclass
 
@@ -102,6 +103,9 @@ class Engine:
 
     def require_here(self, branch: BranchName, operation: str) -> None:
         """Refuse a writer on a branch that looks for its files in another root: this one was moved or copied."""
+        if not is_object_path(branch):
+            # No store can hold a branch of such a name; whoever needs it says that it is not there.
+            return
         try:
             elsewhere = self.manifest.rows.address_outside(lance_branch(branch))
         except TableNotFound:

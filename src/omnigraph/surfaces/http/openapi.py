@@ -96,7 +96,12 @@ _KEY: Final = {
     "in": "header",
     "required": False,
     "description": "A request with the same key is carried out once; repeated, it gives its first answer.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 255,
+        "pattern": "^[!-~]([ -~]*[!-~])?$",
+    },
 }
 
 
