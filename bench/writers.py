@@ -1,16 +1,25 @@
 """Many writers of one branch against one: commits per second, waits, and who is left behind; ratios of one run.
 
 One and many writers take turns on graphs of their own, so that a machine that slows down slows both. Each writer is a
-thread of one process with one handle; a round begins on a fresh graph, so that none grows old.
+thread of one process with one handle; a round begins on a fresh graph, so that none grows old. The last rounds are on an
+object store that takes 30 ms for each request, the server of the tests; there requests are counted too.
 """
 
 import argparse
+import itertools
 import statistics
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.support.s3 import S3Server, start_s3, stop_s3
 
 import omnigraph
 
@@ -30,10 +39,25 @@ def update(graph: omnigraph.Graph, writer: int, number: int) -> object:
     return graph.mutate(SET, {"name": f"u{writer}", "age": number})
 
 
-def run(home: Path, writers: Sequence[Write], seconds: float) -> list[list[float]]:
+@dataclass(frozen=True)
+class Home:
+    """Where graphs are made, and how their store is reached."""
+
+    uri: str
+    options: Mapping[str, str] | None = None
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def make(self) -> omnigraph.Graph:
+        """Make a graph beside those before it."""
+        uri = f"{self.uri}/g{next(self.numbers)}"
+        return omnigraph.init(
+            uri, SCHEMA, storage_options=self.options, config={"maintenance": "off"}
+        )
+
+
+def run(home: Home, writers: Sequence[Write], seconds: float) -> list[list[float]]:
     """Let writers write for a while; give the seconds that each write of each writer took."""
-    with tempfile.TemporaryDirectory(dir=home) as place:
-        graph = omnigraph.init(f"{place}/g", SCHEMA)
+    with home.make() as graph:
         rows = [{"type": "Person", "data": {"name": f"u{n}", "age": 0}} for n in range(64)]
         graph.load(rows, mode="append")
         waits: list[list[float]] = [[] for _ in writers]
@@ -53,7 +77,6 @@ def run(home: Path, writers: Sequence[Write], seconds: float) -> list[list[float
         for thread in threads:
             thread.join()
         sizes = [commit.group for commit in graph.commits() if commit.group is not None]
-        graph.close()
     print(f"    {len(writers):2} writers, groups of {_mean_size(sizes):.1f}")
     return waits
 
@@ -67,20 +90,50 @@ def rate(waits: list[list[float]], seconds: float) -> float:
     return sum(map(len, waits)) / seconds
 
 
+def compare(home: Home, pairs: int, seconds: float) -> None:
+    """Print how many commits eight writers make for each of one."""
+    ratios = []
+    for _ in range(pairs):
+        one, eight = (rate(run(home, [insert] * n, seconds), seconds) for n in (1, 8))
+        ratios.append(eight / one)
+    shown = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
+    print(f"8 writers to one, commits/s: {statistics.median(ratios):.2f} ({shown})")
+
+
+@contextmanager
+def distant_store(latency: float) -> Iterator[S3Server]:
+    """An object store whose every request takes its time."""
+    process, server = start_s3()
+    try:
+        server.control("behave", latency=latency)
+        yield server
+    finally:
+        stop_s3(process)
+
+
+def count_requests(server: S3Server, home: Home, seconds: float) -> None:
+    """Print what one write of eight writers asks; the graph of the round is made meanwhile and counts too."""
+    server.control("reset")
+    written = sum(map(len, run(home, [insert] * 8, seconds)))
+    made = len(server.control("log"))
+    server.control("reset")
+    home.make().close()
+    print(
+        f"requests for each write of 8 writers: {(made - len(server.control('log'))) / written:.2f}"
+    )
+
+
 def main() -> None:
     """Print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each sample")
+    parser.add_argument("--latency", type=float, default=0.03, help="of each request, in seconds")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        home, seconds = Path(place), given.seconds
+        home, seconds = Home(place), given.seconds
         run(home, [insert], seconds)
-        ratios = []
-        for _ in range(given.pairs):
-            one, eight = (rate(run(home, [insert] * n, seconds), seconds) for n in (1, 8))
-            ratios.append(eight / one)
-        print(f"8 writers to one, commits/s: {statistics.median(ratios):.2f} {sorted(ratios)}")
+        compare(home, given.pairs, seconds)
         waits = sorted(one for each in run(home, [insert] * 16, seconds * 2) for one in each)
         p50, p99 = (waits[int(len(waits) * part)] for part in (0.5, 0.99))
         print(f"16 writers, p99 to p50: {p99 / p50:.2f} ({p50 * 1000:.0f} ms, {p99 * 1000:.0f} ms)")
@@ -90,6 +143,12 @@ def main() -> None:
         print(
             f"16 updaters beside 4 inserters, least share of the fair one: {min(counts) / fair:.2f}"
         )
+    with distant_store(given.latency) as server:
+        bucket = server.new_bucket()
+        distant = Home(bucket.uri, bucket.storage_options)
+        print(f"with {given.latency * 1000:.0f} ms for each request:")
+        compare(distant, given.pairs, seconds * 2)
+        count_requests(server, distant, seconds * 2)
 
 
 if __name__ == "__main__":
