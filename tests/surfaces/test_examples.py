@@ -68,3 +68,55 @@ def test_every_file_an_example_speaks_of_is_there(readme: Path) -> None:
     for name in ("run.py", "collect.py", "data/older.jsonl", "data/newer.jsonl"):
         assert name in text
         assert (readme.parent / name).exists()
+
+
+@pytest.fixture(scope="module")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ModuleType]:
+    return tmp_path_factory.mktemp("debian"), module_of(EXAMPLES / "debian" / "run_suites.py")
+
+
+def test_suites_of_debian_are_branches_that_merge_and_are_ranked(
+    debian: tuple[Path, ModuleType],
+) -> None:
+    folder, example = debian
+    story = example.run_example(folder)
+    assert (story.packages, story.engine) == (5000, "local")
+    assert story.changes["bookworm-updates"] == {"update": 78}
+    assert story.conflicts == 19
+    assert story.top[0] == "libc6"
+    assert all(row["change"] for row in story.movers)
+    assert [path.name for path in story.pictures] == [
+        "ranks.svg",
+        "movers.svg",
+        "communities.svg",
+        "debian.html",
+    ]
+    with omnigraph.open(folder / "debian.omni") as graph:
+        # Every package of the suites is there at its newest version, and the merges left nothing behind.
+        renewed = example.read_suite(EXAMPLES / "debian" / "data", "bookworm-updates")["Package"]
+        versions = dict(
+            zip(*(graph.table("Package")[c].to_pylist() for c in ("name", "version")), strict=True)
+        )
+        wrong = [
+            row["name"] for row in renewed.to_pylist() if versions[row["name"]] < row["version"]
+        ]
+        assert wrong == []
+        ranks = graph.table("Package")["rank"]
+        assert ranks.null_count == 0
+        assert_settled(graph)
+
+
+def test_the_index_of_a_suite_is_read_field_by_field() -> None:
+    collect = module_of(EXAMPLES / "debian" / "collect_suites.py")
+    text = (
+        "Package: a\nVersion: 1\nDepends: b (>= 2) | c, d:any\nRecommends: b\nInstalled-Size: 7\n"
+        "Description: first\n second line\n\nPackage: b\nVersion: 2\n"
+    )
+    stanzas = {one["Package"]: one for one in collect.parse_stanzas(text)}
+    suite = collect.Suite("s", stanzas)
+    assert suite.packages.to_pylist()[0]["size_kb"] == 7
+    rows = suite.list_dependencies({"b", "d"}).to_pylist()
+    assert [(r["to"], r["kind"], r["range"], r["alternative"]) for r in rows] == [
+        ("b", "depends", ">= 2", True),
+        ("d", "depends", None, False),
+    ]

@@ -52,6 +52,7 @@ class Assigner(Protocol):
         *,
         branch: str | None = None,
         actor: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Set one property of many nodes."""
 
@@ -99,7 +100,12 @@ class Scores:
         return found
 
     def write(
-        self, target: str, *, branch: str | None = None, actor: str | None = None
+        self,
+        target: str,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Write the values to a property, `Person.rank`, of the nodes of its type: one commit, or nothing.
 
@@ -113,7 +119,12 @@ class Scores:
                 f"the values are of no {type_name}; they are of {types}; no changes were made"
             )
         return self.graph.assign(
-            target, rows["id"], rows["value"], branch=branch or self.branch, actor=actor
+            target,
+            rows["id"],
+            rows["value"],
+            branch=branch or self.branch,
+            actor=actor,
+            message=message,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -618,6 +618,7 @@ class Graph:
         *,
         branch: str | None = None,
         actor: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Set one number property, `Person.age`, of the nodes with these ids: one commit, or nothing.
 
@@ -639,6 +640,7 @@ class Graph:
             number_column("values", values),
             branch=into,
             actor=self._authorize("change", actor, branch=into),
+            message=commit_message(message),
         )
 
     # ---- schema

@@ -31,6 +31,7 @@ def assign_values(
     *,
     branch: BranchName,
     actor: str | None = None,
+    message: str | None = None,
 ) -> MutationResult:
     """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
     engine.require_writable("assign")
@@ -39,7 +40,9 @@ def assign_values(
         raise UserInputError(
             f"{len(ids)} ids, each once, and {len(values)} values do not go together; no changes were made"
         )
-    header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor)
+    header = mint_header(
+        engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor, message=message
+    )
 
     def prepare(view: View) -> Prepared[int]:
         type_ = _require_property(view, type_name, property_name)
