@@ -7,7 +7,7 @@ PROBLEMS_SHOWN_MAX = 20
 """A bad file reports this many problems and the total: enough to fix a pattern, not a flood."""
 
 CONFLICTS_SHOWN_MAX = 1_000
-"""Merge conflicts on the wire; the exception holds all of them."""
+"""Merge conflicts on the wire; the exception holds all of them, of a merge by steps the first so many."""
 
 VALUE_SHOWN_CHARS_MAX = 60
 """User values in messages are shortened to this."""
@@ -465,6 +465,15 @@ JOB_RENEW_SECONDS = 5.0
 
 JOB_EXPIRE_SECONDS = 30.0
 """How long a record counts after it was last renewed; then its job is shown as dead."""
+
+SIDE_BATCH_ROWS = 65_536
+"""Rows that a task of a comparison holds while it makes digests or rows of fragments of them."""
+
+SIDE_BATCH_BYTES = 64 * 1024 * 1024
+"""Bytes of those rows, as far as their types tell."""
+
+MERGED_FRAGMENT_BYTES = 256 * 1024 * 1024
+"""Rows that a task of a merge sorts by row id and writes as one fragment."""
 
 COMPARE_SPLIT_ROWS = 1_048_576
 """Rows of a table that one task reads when several workers compare versions."""

@@ -878,15 +878,18 @@ class Graph:
         actor: str | None = None,
         dry_run: bool = False,
         allow_older_base: bool = False,
-        spark: "Spark" = None,
+        spark: "SparkChoice" = "auto",
         progress: "Tell | None" = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        rejects: str | os.PathLike[str] | None = None,
     ) -> "MergeResult":
         """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
         When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
-        With `spark` (a session, or True) executors find the rows of large tables that differ.
+        A large merge is done in steps: workers compare, check and write rows. `spark` is a session, True, or False; `auto`
+        asks for Spark past the small-work bound. Such a merge raises the first 1000 conflicts and the total; `rejects`
+        names a file (`.jsonl`) that gets all conflicts.
 
         Example:
             >>> done = graph.mutate('query q() { insert Person { name: "Gus" } }', branch="review")
@@ -894,7 +897,8 @@ class Graph:
             >>> str(merged.outcome), merged.tables["node:Person"]
             ('merged', (1, 0, 0))
         """
-        from omnigraph.api.runners import spread_of
+        from omnigraph.api.loading import chooser
+        from omnigraph.engine.merge.conflicts import parse_conflict_file
         from omnigraph.engine.merge.merge import merge
 
         by = self._authorize_merge(actor, str(source), into, dry_run=dry_run)
@@ -907,7 +911,8 @@ class Graph:
                 actor=by,
                 dry_run=dry_run,
                 allow_older_base=allow_older_base,
-                spread=spread_of(self._engine, spark),
+                choose=chooser(self._engine, spark, tell),
+                rejects=parse_conflict_file(rejects),
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.session.engine import Engine
 from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.maintenance import RunnerWorkers
@@ -35,15 +34,4 @@ def workers_of(engine: Engine, spark: Any) -> Workers | None:
         runner=spark_runner(spark),
         location=engine.location,
         count=engine.settings.maintenance_concurrency,
-    )
-
-
-def spread_of(engine: Engine, spark: Any) -> Spread | None:
-    """Make the workers that compare tables; None stands for this process."""
-    if spark is None or spark is False:
-        return None
-    return Spread(
-        runner=spark_runner(spark),
-        location=engine.location,
-        rows_min=engine.settings.small_work_rows,
     )

@@ -161,6 +161,8 @@ class BranchMergeOutput(TypedDict):
     commit: CommitOutput | None
     replayed: NotRequired[bool]
     changes_by_table: list[TableChanged]
+    engine: str
+    reason: str
     branch_deleted: NotRequired[bool]
     branch_delete_error: NotRequired[str | None]
 
@@ -170,6 +172,7 @@ class MergePreviewOutput(BranchMergeOutput):
 
     dry_run: bool
     conflicts: list[ConflictOutput]
+    conflicts_total: int
 
 
 SchemaStep = TypedDict(

@@ -154,16 +154,18 @@ class MergeConflicts(ConflictError):
 
     kind = "merge_conflicts"
 
-    def __init__(self, conflicts: Sequence[ConflictFacts]) -> None:
+    def __init__(self, conflicts: Sequence[ConflictFacts], total: int | None = None) -> None:
         shown = [c.to_dict() for c in conflicts[:CONFLICTS_SHOWN_MAX]]
+        count = len(conflicts) if total is None else total
         first = "; ".join(c.message for c in conflicts[:3])
-        more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
+        more = f"; and {count - 3} more" if count > 3 else ""
         super().__init__(
-            f"{len(conflicts)} merge conflicts, nothing was written: {first}{more}",
-            details={"merge_conflicts": shown, "merge_conflicts_total": len(conflicts)},
+            f"{count} merge conflicts, nothing was written: {first}{more}",
+            details={"merge_conflicts": shown, "merge_conflicts_total": count},
             hint="inspect both sides with `diff`, change one of them, merge again",
         )
         self.conflicts = tuple(conflicts)
+        self.total = count
 
 
 class MergeBaseUnavailable(ConflictError):

@@ -8,6 +8,7 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
@@ -39,6 +40,7 @@ from omnigraph.pipeline.input.splits import (
     Shaped,
     Split,
     TextTable,
+    splits_of,
 )
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.pipeline.messages import (
@@ -48,7 +50,9 @@ from omnigraph.pipeline.messages import (
     LocatedProblem,
     Message,
     Phase,
+    ScratchSlice,
     ScratchSlices,
+    SliceKind,
     SplitCount,
     SplitLines,
     encode,
@@ -89,6 +93,8 @@ class LoadSpec:
     """How many ids one task holds in memory; more go through the shuffle."""
     keeps_rejects: bool = False
     """Whether every problem is described, not only the first of each kind."""
+    problems_max: int = PROBLEMS_SHOWN_MAX
+    """How many problems of one kind a task sends."""
 
     def store(self) -> Store:
         """The store of the graph, as this process opened it."""
@@ -115,7 +121,7 @@ class LoadSpec:
     @property
     def shown_max(self) -> int:
         """How many problems of one kind a task describes."""
-        return EVERY_PROBLEM if self.keeps_rejects else PROBLEMS_SHOWN_MAX
+        return EVERY_PROBLEM if self.keeps_rejects else self.problems_max
 
     def kind_of(self, table: TableKey) -> DeltaKind:
         """How one table is written."""
@@ -347,7 +353,7 @@ def spill_findings(load: LoadSpec, store: Store, messages: Iterable[Message]) ->
     """Write the problems of long findings to scratch files, so that the driver never holds all of them."""
     return [
         _spill_finding(load, store, one)
-        if isinstance(one, Finding) and len(one.problems) > PROBLEMS_SHOWN_MAX
+        if isinstance(one, Finding) and len(one.problems) > load.problems_max
         else one
         for one in messages
     ]
@@ -355,8 +361,29 @@ def spill_findings(load: LoadSpec, store: Store, messages: Iterable[Message]) ->
 
 def _spill_finding(load: LoadSpec, store: Store, finding: Finding) -> Finding:
     path = load.write_scratch(store, "rejects", pack_problems(finding.problems))
-    first = sorted(finding.problems, key=order_problem(finding.phase))[:PROBLEMS_SHOWN_MAX]
+    first = sorted(finding.problems, key=order_problem(finding.phase))[: load.problems_max]
     return replace(finding, problems=tuple(first), rejects=path)
+
+
+# ---- rows that a task decides about
+
+
+def write_slices(
+    load: LoadSpec, store: Store, kind: SliceKind, table: TableKey, rows: pa.Table
+) -> Iterator[ScratchSlice]:
+    """Write rows to a scratch file, sorted by the split or fragment they belong to; yield one slice for each."""
+    if not rows.num_rows:
+        return
+    name = rows.column_names[0]
+    rows = rows.sort_by(name)
+    numbers = rows[name].to_numpy()
+    parts = splits_of(numbers) if kind.is_input else numbers >> np.uint64(32)
+    path = load.write_scratch(store, f"{kind.name.lower()}-{load.rank(table)}", rows)
+    present, starts, counts = np.unique(parts, return_index=True, return_counts=True)
+    for part, start, count in zip(present.tolist(), starts.tolist(), counts.tolist(), strict=True):
+        yield ScratchSlice(
+            kind=kind, table_key=table, part=part, path=path, start=start, rows=count
+        )
 
 
 # ---- rules

@@ -1,16 +1,19 @@
 """What tasks send to the driver: a few small values each, pickled in one column, so that every step has the same schema."""
 
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.errors import Problem
+from omnigraph.errors import InternalError, Problem
 from omnigraph.ids import TableKey
 from omnigraph.storage.values import Marked, Written
 from omnigraph.values import dataclass
+
+_M = TypeVar("_M")
 
 MESSAGES: Final = pa.schema([("message", pa.binary())])
 
@@ -133,11 +136,25 @@ class SliceKind(IntEnum):
     SUPERSEDED = 0
     MATCHED = 1
     REPLACED = 2
+    """Committed rows that go, because a row replaces them or without one."""
+    NEW = 3
+    """Rows of the source of a merge that the target does not have."""
+    CHANGED = 4
+    """Rows of the source of a merge, the rows of the target that they replace, and the row ids of those."""
+    MIXED = 5
+    """Rows of a merge that take properties from both sides."""
+    REMOVED = 6
+    """Committed rows that go without a row that replaces them, with their ids."""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its rows are those of an input, by position; all others are rows of a table, by address."""
+        return self in (SliceKind.SUPERSEDED, SliceKind.MATCHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchSlice:
-    """Rows of a scratch file that belong to one split, or to one fragment when they are `REPLACED`."""
+    """Rows of a scratch file that belong to one split of an input, or to one fragment of a table."""
 
     kind: SliceKind
     table_key: TableKey
@@ -180,11 +197,50 @@ Message = (
 )
 
 
-def encode(messages: Iterable[Message]) -> pa.Table:
+def encode(messages: Iterable[object]) -> pa.Table:
     """Encode messages as a table."""
     return pa.table({"message": [pickle.dumps(one) for one in messages]}, schema=MESSAGES)
 
 
-def decode(table: pa.Table) -> Sequence[Message]:
+def decode(table: pa.Table) -> Sequence[Any]:
     """Decode the messages of a table."""
     return [pickle.loads(one) for one in table["message"].to_pylist()]
+
+
+def select(messages: Iterable[Any], kind: type[_M]) -> list[_M]:
+    """The messages of one kind."""
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> None:
+    """Require one message of every split; else nothing is committed."""
+    if sorted(actual) != sorted(expected):
+        raise InternalError(
+            f"step '{step}' has {len(expected)} splits, {len(actual)} answers came of {len(set(actual))} of "
+            "them; nothing was committed"
+        )
+
+
+def collect_marks(answers: Sequence[MarkedRows], tasks: int) -> Mapping[TableKey, list[Marked]]:
+    """The marked fragments of every table."""
+    require_all([one.number for one in answers], range(tasks), "stage")
+    found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
+    for one in answers:
+        found[one.table_key] += one.marked
+    return found
+
+
+def group_slices(pieces: Iterable[ScratchSlice], kind: SliceKind) -> ScratchSlices:
+    """The slices of one kind by table and split, or by table and fragment."""
+    found: defaultdict[tuple[TableKey, int], list[ScratchSlice]] = defaultdict(list)
+    for piece in pieces:
+        if piece.kind is kind:
+            found[piece.table_key, piece.part].append(piece)
+    return {key: tuple(of_part) for key, of_part in found.items()}
+
+
+def count_rows(pieces: ScratchSlices, table: TableKey) -> int:
+    """How many rows of a table the slices hold."""
+    return sum(
+        piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
+    )

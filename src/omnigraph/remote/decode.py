@@ -110,6 +110,9 @@ def read_merge(body: Body) -> MergeResult:
         commit=_read_commit_of(body),
         replayed=body.get("replayed", False),
         conflicts=tuple(read_conflict(one) for one in body.get("conflicts", ())),
+        conflicts_total=body.get("conflicts_total", len(body.get("conflicts", ()))),
+        engine=body.get("engine", "local"),
+        reason=body.get("reason", ""),
         actor=body["actor_id"],
         dry_run=body.get("dry_run", False),
     )

@@ -59,6 +59,7 @@ def _add_facts(error: OmniError, headers: Mapping[str, str]) -> None:
         case errors.MergeConflicts():
             shown = error.details.get("merge_conflicts", ())
             error.conflicts = tuple(read_conflict(one) for one in shown)
+            error.total = error.details.get("merge_conflicts_total", len(error.conflicts))
         case errors.PreconditionFailed():
             facts = error.details.get("precondition_failure", {})
             error.expected, error.actual = facts.get("expected"), facts.get("actual")

@@ -93,6 +93,44 @@ def _split(table: Table, wanted: Addresses) -> tuple[list[int], Addresses]:
     return dense, sparse
 
 
+def stream_rows_at(
+    table: Table,
+    addresses: pa.Array,
+    names: Sequence[str],
+    step: int,
+    blobs: BlobForm = BlobForm.DESCRIPTOR,
+    *,
+    row_id: bool = False,
+) -> Iterator[pa.Table]:
+    """Stream rows with their addresses, mostly in the order they lie in, at most `step` of them at a time."""
+    wanted = np.sort(addresses_of(addresses))
+    dense, sparse = _split(table, wanted)
+    if dense:
+        source = table.scan(
+            list(names),
+            row_address=True,
+            row_id=row_id,
+            fragments=dense,
+            blobs=blobs,
+            batch_rows=step,
+        )
+        for batch in source:
+            kept = batch.filter(pa.array(_are_among(batch.column(ROW_ADDRESS), wanted)))
+            if kept.num_rows:
+                yield pa.Table.from_batches([kept])
+    for start in range(0, len(sparse), step):
+        part = pa.array(sparse[start : start + step])
+        rows = rows_at(table, part, names, blobs, row_id=row_id)
+        yield rows.append_column(ROW_ADDRESS, part)
+
+
+def _are_among(addresses: pa.Array, wanted: Addresses) -> Any:
+    """Mark the addresses that are among sorted ones."""
+    numbers = addresses_of(addresses)
+    at = np.minimum(np.searchsorted(wanted, numbers), max(0, len(wanted) - 1))
+    return wanted[at] == numbers
+
+
 def whole_fragments(table: Table, addresses: pa.Array) -> tuple[list[int], pa.Array]:
     """Fragments all of whose rows are wanted and that are worth keeping as they are, and the other addresses.
 

@@ -90,9 +90,7 @@ def test_a_shelf_without_room_holds_nothing_and_reads_ids_only(graph: Graph) -> 
     side = opened(graph, "side")
     for row_cache in (NO_ROW_CACHE, RowCache(100)):
         assert row_cache.columns(side, 50) == ["id"]
-        candidates(
-            graph._engine.store.tables, at(graph, "main"), at(graph, "side"), None, row_cache
-        )
+        candidates(graph._engine.store.tables, at(graph, "main"), at(graph, "side"), row_cache)
         with counting() as costs:
             row_cache.rows(side, pa.array([0], pa.uint64()), ["id"])
         assert costs[Cost.TABLE_SCANS] == 1

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.names import LAST_UPDATED, ROW_ADDRESS, ROW_ID
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
-from omnigraph.engine.diff.spread import Portion, Spread, align_sides
 from omnigraph.ids import Version
 from omnigraph.storage.addresses import rows_at
 from omnigraph.storage.arrow import column
@@ -31,13 +30,32 @@ MOVES: Final = pa.schema(
 """A row that may differ: its addresses in both versions (null where it does not exist), the version that wrote it last,
 and its row id in the older version (null where it does not exist)."""
 
-_SIDE: Final = pa.schema(
+SIDE: Final = pa.schema(
     [MOVES.field("id"), *(pa.field(name, pa.uint64()) for name in ("row", "row_id", "version"))]
 )
+"""A row of one version that may differ: its address, its row id, and the version that wrote it last (null where both
+versions have its fragment)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FragmentDifference:
+class Portion:
+    """One side of a comparison: a table, the fragments to read, and the addresses of single rows."""
+
+    table: Table | None
+    fragments: tuple[int, ...]
+    single: pa.Array
+
+    @property
+    def rows(self) -> int:
+        """How many rows the fragments have."""
+        if self.table is None or not self.fragments:
+            return 0
+        chosen = frozenset(self.fragments)
+        return sum(one.rows for one in self.table.fragments() if one.id in chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentDifference:
     """Fragments of one version that differ from the other version.
 
     `pruned` fragments exist in both versions with different deleted rows; `whole` fragments exist in this one only.
@@ -51,26 +69,15 @@ def candidates(
     tables: Tables,
     before: TableAt | None,
     after: TableAt | None,
-    spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> pa.Table:
     """List every row that may differ, by id, as `MOVES`; a version that is None has no rows."""
     if before == after:
         return MOVES.empty_table()
     left, right = _find_portions(tables, before, after)
-    last_shared = partial(_find_last_shared_version, tables, before, after)
-    if spread is None or not spread.is_worth(left, right):
-        newer = _read_side(right, row_cache)
-        return _find_moves(last_shared, _read_older_side(left, newer, row_cache), newer).sort_by(
-            "id"
-        )
-    keep = partial(_find_moves, partial(int, last_shared()))
-    older_parts, newer_parts = (
-        replace(one, single_rows=_read_single(one, row_cache)) for one in (left, right)
-    )
-    return align_sides(spread, older_parts, newer_parts, _read_whole, keep, (_SIDE, MOVES)).sort_by(
-        "id"
-    )
+    last_shared = partial(find_last_shared_version, tables, before, after)
+    newer = _read_side(right, row_cache)
+    return find_moves(last_shared, _read_older_side(left, newer, row_cache), newer).sort_by("id")
 
 
 def _find_portions(
@@ -82,10 +89,10 @@ def _find_portions(
         return _whole_portion(left), _whole_portion(right)
     older_parts, newer_parts = left.fragments(), right.fragments()
     gone, newer = (
-        _compare_fragments(older_parts, newer_parts),
-        _compare_fragments(newer_parts, older_parts),
+        compare_fragments(older_parts, newer_parts),
+        compare_fragments(newer_parts, older_parts),
     )
-    lost, gained = _find_pruned_rows(left, right, gone.pruned, newer.pruned)
+    lost, gained = find_pruned_rows(left, right, gone.pruned, newer.pruned)
     return (
         Portion(table=left, fragments=gone.whole, single=lost),
         Portion(table=right, fragments=newer.whole, single=gained),
@@ -97,18 +104,19 @@ def _whole_portion(table: Table | None) -> Portion:
     return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
 
 
-def _compare_fragments(
+def compare_fragments(
     own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]
-) -> _FragmentDifference:
+) -> FragmentDifference:
+    """Find the fragments of one version that the other does not have, or not with the same deleted rows."""
     theirs = {(part.id, part.files): part.deletions for part in other}
     differing = [part for part in own if theirs.get((part.id, part.files), ...) != part.deletions]
-    return _FragmentDifference(
+    return FragmentDifference(
         whole=tuple(part.id for part in differing if (part.id, part.files) not in theirs),
         pruned=tuple(part for part in differing if (part.id, part.files) in theirs),
     )
 
 
-def _find_pruned_rows(
+def find_pruned_rows(
     left: Table,
     right: Table,
     older_parts: Sequence[FragmentInfo],
@@ -140,19 +148,19 @@ def _read_side(portion: Portion, row_cache: RowCache) -> pa.Table:
 def _read_single(portion: Portion, row_cache: RowCache) -> pa.Table:
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
-        return _SIDE.empty_table()
+        return SIDE.empty_table()
     found = rows_at(table, rows, row_cache.columns(table, len(rows)), row_id=True)
     row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
     return _align_single_side(column(found, "id"), rows, column(found, ROW_ID))
 
 
 def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
-    return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=_SIDE)
+    return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=SIDE)
 
 
 def _read_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
     if portion.table is None or not portion.fragments:
-        return _SIDE.empty_table()
+        return SIDE.empty_table()
     names = row_cache.columns(portion.table, portion.rows)
     rows = _read(portion.table, portion.fragments, names)
     row_cache.put(portion.table, rows)
@@ -189,20 +197,17 @@ def _cache_rows(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
         row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
 
 
-def _read_whole(table: Table, fragments: Sequence[int]) -> pa.Table:
-    return _add_side(_read(table, fragments, ["id"]))
-
-
 def _read(table: Table, fragments: Sequence[int], names: Sequence[str]) -> pa.Table:
     return table.read([*names, LAST_UPDATED], row_id=True, row_address=True, fragments=fragments)
 
 
 def _add_side(rows: pa.Table) -> pa.Table:
     versions = rows[LAST_UPDATED].cast(pa.uint64())
-    return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=_SIDE)
+    return pa.table([rows["id"], rows[ROW_ADDRESS], rows[ROW_ID], versions], schema=SIDE)
 
 
-def _find_moves(last_shared: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
+def find_moves(last_shared: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
+    """Join the rows of both sides by id, as `MOVES`, without those that a rewrite carried along."""
     before = left.rename_columns(["id", "before", "row_id", "old_version"])
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
     if not before.num_rows or not after.num_rows:
@@ -238,7 +243,7 @@ def _drop_untouched(last_shared: Callable[[], int], moves: pa.Table) -> pa.Table
     return moves.filter(pc.invert(pc.fill_null(untouched, False)))
 
 
-def _find_last_shared_version(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
+def find_last_shared_version(tables: Tables, before: TableAt | None, after: TableAt | None) -> int:
     """Find the last version that both branches share: row ids assigned later mean different rows."""
     if before is None or after is None:
         return 0

@@ -1,7 +1,7 @@
 """Changed rows: reads candidates of both versions a bounded chunk at a time and compares them column by column; and row images."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,6 @@ from omnigraph.catalog.values import json_column
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask, differs
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
-from omnigraph.engine.diff.spread import Spread
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.addresses import chunk_rows, rows_at
 from omnigraph.storage.arrow import column
@@ -32,9 +31,22 @@ class Pair:
     right: str | None
 
 
+class Comparison(Protocol):
+    """Compares rows of two versions of one table column by column."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The compared columns by their newer name."""
+        ...
+
+    def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
+        """Compare rows by address: one line per pair of rows, one column per compared column, True where they differ."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two versions of one table and the columns to compare."""
+    """Two versions of one table and the columns to compare, by their values."""
 
     left: Table
     right: Table
@@ -126,17 +138,16 @@ def find_changed_steps(
     tables: Tables,
     before: TableAt | None,
     after: TableAt | None,
-    spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Find the rows that differ, a bounded number at a time, by id."""
-    moves = candidates(tables, before, after, spread, row_cache)
+    moves = candidates(tables, before, after, row_cache)
     if before is None or after is None:
         yield from _find_one_sided(moves)
         return
     both = pair_columns(tables.open(before), tables.open(after), row_cache)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
-        step = _drop_equal(moves.slice(start, COMPARE_ROWS_MAX), both)
+        step = drop_equal(moves.slice(start, COMPARE_ROWS_MAX), both)
         if step.moves.num_rows:
             yield step, both.names
 
@@ -147,10 +158,10 @@ def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
         yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
 
 
-def _drop_equal(moves: pa.Table, both: Compared) -> Step:
+def drop_equal(moves: pa.Table, both: "Comparison") -> Step:
     """Drop the rows that are equal in both versions."""
     shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
-    matrix = np.zeros((moves.num_rows, len(both.pairs)), dtype=bool)
+    matrix = np.zeros((moves.num_rows, len(both.names)), dtype=bool)
     if not shared.any():
         return Step(moves, matrix)
     pairs = moves.filter(pa.array(shared))
@@ -163,11 +174,10 @@ def find_changed_rows(
     tables: Tables,
     before: TableAt | None,
     after: TableAt | None,
-    spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> pa.Table:
     """Find every row that differs, as `MOVES`, by id: ids and addresses only."""
-    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, spread, row_cache)]
+    parts = [step.moves for step, _ in find_changed_steps(tables, before, after, row_cache)]
     return pa.concat_tables(parts) if parts else candidates(tables, after, after)
 
 

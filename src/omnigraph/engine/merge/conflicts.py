@@ -1,11 +1,17 @@
 """The conflicts of a merge: kind, row, what each side did, and the three rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import heapq
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
 
 from omnigraph.engine.diff.rows import Row
-from omnigraph.errors import Problem, shorten
+from omnigraph.errors import Problem, UserInputError, shorten
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
 
@@ -68,6 +74,80 @@ def kind_of(problem: Problem) -> ConflictKind:
 def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
     """By table key, then id, then kind."""
     return tuple(sorted(conflicts, key=lambda c: (c.table_key, c.row_id or "", c.kind)))
+
+
+# ---- many of them
+
+
+CONFLICT_LINES: Final = pa.schema(
+    [(name, pa.string()) for name in ("table_key", "row_id", "kind", "line")]
+)
+"""Conflicts in a scratch file: what they are ordered by, and their JSON."""
+
+
+def pack_conflicts(conflicts: Iterable[Conflict]) -> pa.Table:
+    """Make a table of conflicts, for a scratch file."""
+    rows = [
+        {
+            "table_key": one.table_key,
+            "row_id": one.row_id or "",
+            "kind": str(one.kind),
+            "line": json.dumps(one.to_dict(), ensure_ascii=False),
+        }
+        for one in conflicts
+    ]
+    return pa.Table.from_pylist(rows, CONFLICT_LINES)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFile:
+    """The file that gets every conflict of a merge, one JSON object a line, by table key, then id."""
+
+    path: Path
+
+    def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
+        """Write the conflicts of scratch files, which are in order each; a few rows of every file are in memory."""
+        self.write_lines(heapq.merge(*(_read_lines(read, part) for part in parts)))
+
+    def write_lines(self, lines: Iterable[tuple[str, ...]]) -> None:
+        """Write under another name and rename: the file is whole or not there."""
+        partial = self.path.with_name(f"{self.path.name}.partial")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.writelines(f"{line[-1]}\n" for line in lines)
+            os.replace(partial, self.path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def parse_conflict_file(given: str | os.PathLike[str] | None) -> ConflictFile | None:
+    """Read where conflicts go, before anything is compared."""
+    if given is None:
+        return None
+    path = Path(given).expanduser()
+    if path.suffix != ".jsonl":
+        raise UserInputError(
+            f"rejects= of a merge is a file that ends in .jsonl, not '{path}'; nothing was written"
+        )
+    if not path.absolute().parent.is_dir():
+        raise UserInputError(
+            f"the folder of rejects='{path}' does not exist; nothing was written",
+            hint="make the folder, or name a file in one that exists",
+        )
+    return ConflictFile(path)
+
+
+def _read_lines(read: Callable[[str], pa.Table], part: str) -> Iterator[tuple[str, ...]]:
+    for batch in read(part).to_batches(max_chunksize=1024):
+        yield from zip(
+            *(batch.column(n).to_pylist() for n in range(batch.num_columns)), strict=True
+        )
+
+
+def list_lines(conflicts: Iterable[Conflict]) -> Iterator[tuple[str, ...]]:
+    """The lines of conflicts in memory."""
+    rows = pack_conflicts(conflicts)
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
 # ---- words

@@ -1,33 +1,48 @@
 """The merging verb: bring what one branch did into another, in one commit, or say why not."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from types import TracebackType
 from typing import Any
 
-from omnigraph.commit.plan import mint_header
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.delta import DeltaKind, TableDelta, WrittenRows
+from omnigraph.commit.plan import Header, WritePlan, mint_header
 from omnigraph.commit.sidecar import WriterKind
+from omnigraph.commit.stage import StageWorkers
 from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
-from omnigraph.engine.merge.conflicts import Conflict
-from omnigraph.engine.merge.prepare import ResolvedMerge, plan_merge, resolve_merge
-from omnigraph.engine.merge.relate import Outcome, Relation, relate
+from omnigraph.engine.merge.conflicts import Conflict, ConflictFile, list_lines
+from omnigraph.engine.merge.prepare import (
+    Counts,
+    DecidedMerge,
+    ResolvedMerge,
+    plan_merge,
+    resolve_merge,
+)
+from omnigraph.engine.merge.relate import Outcome, Relation, Way, relate, relate_tables
+from omnigraph.engine.merge.steps import BulkMerge, SteppedMerge, measure_merge
 from omnigraph.engine.results import Commit, show_replayed, view_commit
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.heartbeat import keep_heartbeat
+from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName, Granularity, TableKey
+from omnigraph.ids import BranchName, Granularity, OperationId, TableKey
+from omnigraph.limits import CONFLICTS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.checks import LoadProcess, LoadSpec
+from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
-
-Counts = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +59,11 @@ class MergeResult(Shown):
     dry_run: bool = False
     replayed: bool = False
     """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    engine: str = "local"
+    """Who compared, checked and wrote the rows: this process, or Spark."""
+    reason: str = ""
+    conflicts_total: int = 0
+    """How many conflicts there are; a merge by steps describes the first of them only."""
 
     def _sheet(self) -> Sheet:
         """What came to each table, and the conflicts of a merge that was only tried."""
@@ -55,9 +75,13 @@ class MergeResult(Shown):
         tried = " (dry run, nothing was written)" if self.dry_run else ""
         return Sheet(
             title=f"merge of {self.source} into {self.target}: {self.outcome}{tried}",
-            facts={} if self.commit is None else {"commit": self.commit.id},
+            facts=self._list_facts(),
             grids=tuple(grid for grid in grids if grid.rows),
         )
+
+    def _list_facts(self) -> dict[str, str]:
+        facts = {} if self.commit is None else {"commit": self.commit.id}
+        return facts if self.engine == "local" else {**facts, "engine": self.engine}
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
@@ -71,10 +95,16 @@ class MergeResult(Shown):
                 {"table_key": key, "inserts": n, "updates": u, "deletes": d}
                 for key, (n, u, d) in self.tables.items()
             ],
+            "engine": self.engine,
+            "reason": self.reason,
         }
         shown |= show_replayed(self.replayed)
         if self.dry_run:
-            shown |= {"dry_run": True, "conflicts": [one.to_dict() for one in self.conflicts]}
+            shown |= {
+                "dry_run": True,
+                "conflicts": [one.to_dict() for one in self.conflicts],
+                "conflicts_total": self.conflicts_total,
+            }
         return shown
 
 
@@ -87,17 +117,22 @@ def merge(
     actor: str | None = None,
     dry_run: bool = False,
     allow_older_base: bool = False,
-    spread: Spread | None = None,
+    choose: Choose | None = None,
+    rejects: ConflictFile | None = None,
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
 ) -> MergeResult:
-    """Merge one branch into another; conflicts are collected completely before anything is written."""
+    """Merge one branch into another; conflicts are collected completely before anything is written.
+
+    `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
+    """
     ours, theirs = _check_names(source, target)
     chosen = _parse_granularity(granularity)
     if dry_run:
-        found = _preview(engine, ours, theirs, chosen, spread, tell, older=allow_older_base)
-        return replace(found, actor=actor)
+        operation = OperationId(engine.runtime.new_id())
+        with MergeRun(engine, operation, chosen, choose, rejects, tell) as run:
+            return replace(_preview(run, ours, theirs, older=allow_older_base), actor=actor)
     engine.require_writable("merge")
     asked = {"source": ours, "granularity": chosen, "allow_older_base": allow_older_base}
     request = None if key is None else make_request(Verb.MERGE, theirs, actor, key, **asked)
@@ -118,17 +153,28 @@ def merge(
         """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
         return engine.manifest.current(ours)
 
-    def prepare(view: View) -> Prepared[ResolvedMerge]:
-        relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
-        resolved = _resolve(engine, relation, view, chosen, spread, tell)
-        if resolved.relation.base is None:
-            return Prepared(None, resolved)
-        plan = plan_merge(resolved, engine.store.tables, header, tell)
-        fail(Failpoint.MERGE_PLANNED)
-        tell(Progress("commit", 0, resolved.total_rows, Unit.ROWS))
-        return Prepared(plan, resolved)
+    with MergeRun(engine, header.operation_id, chosen, choose, rejects, tell) as run:
 
-    done = attempt_once(engine, theirs, request, header, prepare, _make_receipt, "merge")
+        def prepare(view: View) -> Prepared[DecidedMerge]:
+            relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
+            resolved = run.resolve(relation, view.catalog)
+            if relation.base is None:
+                return Prepared(None, resolved.decided)
+            plan = run.plan(resolved, header)
+            fail(Failpoint.MERGE_PLANNED)
+            tell(Progress("commit", 0, resolved.decided.total_rows, Unit.ROWS))
+            return Prepared(plan, resolved.decided)
+
+        done = attempt_once(
+            engine,
+            theirs,
+            request,
+            header,
+            prepare,
+            run.make_receipt,
+            "merge",
+            StageWorkers(rows=run),
+        )
     if isinstance(done, Replay):
         return _replay(done, ours, theirs, actor)
     if done.commit is not None:
@@ -142,11 +188,9 @@ def merge(
         tables=_by_name(done.outcome.counts),
         commit=view_commit(done.commit),
         actor=actor,
+        engine=run.choice.engine,
+        reason=run.choice.reason,
     )
-
-
-def _make_receipt(resolved: ResolvedMerge) -> Receipt:
-    return {"outcome": str(resolved.relation.outcome), "tables": _by_name(resolved.counts)}
 
 
 def _replay(known: Replay, source: str, target: str, actor: str | None) -> MergeResult:
@@ -158,30 +202,30 @@ def _replay(known: Replay, source: str, target: str, actor: str | None) -> Merge
         commit=view_commit(known.commit),
         actor=actor,
         replayed=True,
+        # Earlier releases noted neither.
+        engine=known.receipt.get("engine", "local"),
+        reason=known.receipt.get("reason", ""),
     )
 
 
 def _preview(
-    engine: Engine,
-    source: BranchName,
-    target: BranchName,
-    granularity: Granularity,
-    spread: Spread | None,
-    tell: Tell,
-    *,
-    older: bool,
+    run: "MergeRun", source: BranchName, target: BranchName, *, older: bool
 ) -> MergeResult:
+    engine = run.engine
     view = engine.view(target)
     relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
-    resolved = _resolve(engine, relation, view, granularity, spread, tell)
+    decided = run.resolve(relation, view.catalog).decided
     return MergeResult(
         source=source,
         target=target,
         outcome=relation.outcome,
-        tables=_by_name(resolved.counts),
+        tables=_by_name(decided.counts),
         commit=None,
-        conflicts=resolved.conflicts,
+        conflicts=decided.conflicts,
+        conflicts_total=decided.conflicts_total,
         dry_run=True,
+        engine=run.choice.engine,
+        reason=run.choice.reason,
     )
 
 
@@ -192,17 +236,6 @@ def _by_name(counts: Mapping[TableKey, Counts]) -> Mapping[str, Counts]:
 def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: bool) -> Relation:
     tables = engine.store.tables
     return relate(engine.manifest, tables, source, target, allow_older_base=older)
-
-
-def _resolve(
-    engine: Engine,
-    relation: Relation,
-    view: View,
-    granularity: Granularity,
-    spread: Spread | None,
-    tell: Tell,
-) -> ResolvedMerge:
-    return resolve_merge(relation, view.catalog, engine.store.tables, granularity, spread, tell)
 
 
 def _check_names(source: str, target: str) -> tuple[BranchName, BranchName]:
@@ -223,3 +256,124 @@ def _parse_granularity(text: str) -> Granularity:
         raise UserInputError(
             f"merge: granularity '{text}' is unknown, it is one of {allowed}; nothing was written"
         ) from error
+
+
+# ---- who does it
+
+
+class MergeRun:
+    """Decides and stages one merge over all its attempts: in memory when it is small, else by a runner in steps."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        operation: OperationId,
+        granularity: Granularity,
+        choose: Choose | None,
+        rejects: ConflictFile | None,
+        tell: Tell,
+    ) -> None:
+        self.engine = engine
+        self.choice = RunnerChoice(None, "there was nothing to compare")
+        self._operation, self._granularity = operation, granularity
+        self._choose = partial(choose_here, engine) if choose is None else choose
+        self._rejects, self._tell = rejects, tell
+        self._resources = ExitStack()
+        self._bulk: BulkMerge | None = None
+
+    def __enter__(self) -> "MergeRun":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._resources.__exit__(kind, error, trace)
+
+    def resolve(self, relation: Relation, catalog: Catalog) -> ResolvedMerge | SteppedMerge:
+        """Decide every row and check the rules; conflicts are part of the outcome."""
+        if relation.base is None:
+            return ResolvedMerge(relation=relation)
+        bulk = self._bulk or self._choose_bulk(relation, catalog)
+        if bulk is not None:
+            return bulk.resolve(relation)
+        tables = self.engine.store.tables
+        found = resolve_merge(relation, catalog, tables, self._granularity, self._tell)
+        if found.conflicts and self._rejects is not None:
+            self._rejects.write_lines(list_lines(found.conflicts))
+        return found
+
+    def plan(self, resolved: ResolvedMerge | SteppedMerge, header: Header) -> WritePlan:
+        """Stage what was decided; conflicts are raised."""
+        match resolved:
+            case ResolvedMerge():
+                return plan_merge(resolved, self.engine.store.tables, header, self._tell)
+            case SteppedMerge():
+                return self._require_bulk().plan(resolved, header)
+
+    def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
+        """Write the rows of a table that had to be forked first."""
+        return self._require_bulk().write(delta, at)
+
+    def make_receipt(self, decided: DecidedMerge) -> Receipt:
+        """What the merge reports, for whoever repeats it."""
+        return {
+            "outcome": str(decided.relation.outcome),
+            "tables": _by_name(decided.counts),
+            "engine": self.choice.engine,
+            "reason": self.choice.reason,
+        }
+
+    def _require_bulk(self) -> BulkMerge:
+        assert self._bulk is not None, "rows of scratch files have a runner that wrote them"
+        return self._bulk
+
+    def _choose_bulk(self, relation: Relation, catalog: Catalog) -> BulkMerge | None:
+        """Choose who does it, once; the scratch files of a runner live as long as the merge."""
+        self.choice = self._choose(self._measure(relation))
+        if self.engine.read_only and self.choice.runner is not None:
+            reason = "a graph that is opened to be read keeps no scratch files"
+            self.choice = RunnerChoice(None, reason)
+        runner = self.choice.runner
+        if runner is None:
+            return None
+        lingers = runner.engine != "local"
+        area = self._resources.enter_context(
+            keep_heartbeat(self.engine, self._operation, lingers=lingers)
+        )
+        spec = LoadSpec(
+            location=self.engine.location,
+            process=LoadProcess(self.engine.store),
+            catalog=catalog,
+            kind=DeltaKind.MERGE,
+            seed=self._operation,
+            area=area,
+            keeps_rejects=self._rejects is not None,
+            problems_max=CONFLICTS_SHOWN_MAX,
+            held_ids_max=self.choice.held_ids_max,
+        )
+        self._bulk = BulkMerge(
+            engine=self.engine,
+            spec=spec,
+            runner=runner,
+            granularity=self._granularity,
+            conflicts=self._rejects,
+        )
+        return self._bulk
+
+    def _measure(self, relation: Relation) -> Size:
+        """Measure what is compared; whole tables below the bound are not looked into."""
+        assert relation.base is not None, "a merge without a base has nothing to compare"
+        related = [
+            one
+            for one in relate_tables(
+                relation.base, relation.source.snapshot, relation.target.snapshot
+            )
+            if one.way is not Way.SAME
+        ]
+        rows = sum(one.source.row_count + one.target.row_count for one in related)
+        if rows <= self.engine.settings.small_work_rows:
+            return Size(bytes=0, rows=rows)
+        return measure_merge(self.engine.store.tables, related)

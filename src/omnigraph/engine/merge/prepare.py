@@ -13,9 +13,9 @@ from omnigraph.commit.delta import DeltaKind, TableDelta, deltas_of
 from omnigraph.commit.plan import Header, WritePlan, plan_of
 from omnigraph.commit.sidecar import PointerUpdate
 from omnigraph.commit.stage import stage_write
+from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.row_cache import RowCache
 from omnigraph.engine.diff.rows import read_images_at, read_images_of
-from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import (
     Conflict,
     in_order,
@@ -24,7 +24,7 @@ from omnigraph.engine.merge.conflicts import (
 )
 from omnigraph.engine.merge.relate import Relation, TableRelation, Way, relate_tables
 from omnigraph.engine.merge.resolve import Clash, Resolution, adopt, three_way
-from omnigraph.engine.merge.virtual import merge_over
+from omnigraph.engine.merge.virtual import list_other_versions, merge_over
 from omnigraph.engine.merge_base import Base
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import InternalError, MergeConflicts, Problem
@@ -40,6 +40,26 @@ from omnigraph.values import dataclass
 
 EVERY_PROBLEM = 2**62
 """A merge reports all conflicts at once."""
+
+
+Counts = tuple[int, int, int]
+"""Inserts, updates and deletes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedMerge:
+    """What a merge comes to, whoever decided it."""
+
+    relation: Relation
+    counts: Mapping[TableKey, Counts] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    conflicts_total: int = 0
+    read_set: Mapping[TableKey, Version] = field(default_factory=dict)
+
+    @property
+    def total_rows(self) -> int:
+        """How many rows are inserted, updated or deleted."""
+        return sum(map(sum, self.counts.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +108,18 @@ class ResolvedMerge:
         return tuple(sorted((listed | dict.fromkeys(self.same_moves)).items()))
 
     @property
-    def counts(self) -> dict[TableKey, tuple[int, int, int]]:
-        """Inserts, updates and deletes of every table that changes."""
-        return {
+    def decided(self) -> DecidedMerge:
+        """What it comes to."""
+        counts = {
             one.relation.table_key: one.rows.counts for one in self.tables if not one.rows.is_empty
         }
-
-    @property
-    def total_rows(self) -> int:
-        """How many rows are inserted, updated or deleted."""
-        return sum(map(sum, self.counts.values()))
+        return DecidedMerge(
+            relation=self.relation,
+            counts=counts,
+            conflicts=self.conflicts,
+            conflicts_total=len(self.conflicts),
+            read_set=self.read_set,
+        )
 
 
 def _list_agreed(ids: pa.Array | None) -> tuple[str, ...] | None:
@@ -111,16 +133,15 @@ def resolve_merge(
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
-    spread: Spread | None = None,
     tell: Tell = tell_nobody,
 ) -> ResolvedMerge:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
     if relation.base is None:
         return ResolvedMerge(relation=relation)
     related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
-    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, _list_key_columns(relation, catalog))
+    row_cache = RowCache(MERGE_ROW_CACHE_BYTES, list_key_columns(relation, catalog))
     merges = tuple(
-        _merge_table(one, relation.base, catalog, tables, granularity, spread, row_cache)
+        _merge_table(one, relation.base, catalog, tables, granularity, row_cache)
         for one in track_tables(
             tell, "compare", [one for one in related if one.way is not Way.SAME], _count_source_rows
         )
@@ -144,7 +165,7 @@ def _count_source_rows(one: TableRelation) -> int:
     return one.source.row_count
 
 
-def _list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
+def list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """Columns that follow from the id, by the path of their table: the key of a type, which it has from birth on."""
     types = (
         (entry, catalog.tables[key]) for key, entry in relation.target.snapshot.entries.items()
@@ -158,10 +179,9 @@ def _merge_table(
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
-    spread: Spread | None,
     row_cache: RowCache,
 ) -> TableMerge:
-    found = _resolve_table(one, base, tables, granularity, spread, row_cache)
+    found = _resolve_table(one, base, tables, granularity, row_cache)
     # Rows that were read to be compared are checked and written from memory.
     rows = replace(found.rows, cached=row_cache.tables(one.source.at))
     type_ = catalog.tables[one.table_key]
@@ -173,7 +193,6 @@ def _resolve_table(
     whole: Base,
     tables: Tables,
     granularity: Granularity,
-    spread: Spread | None,
     row_cache: RowCache,
 ) -> Resolution:
     base = None if one.base is None else one.base.at
@@ -182,11 +201,12 @@ def _resolve_table(
         case Way.SAME:
             raise InternalError(f"{one.table_key} is the same on both sides and needs no merge")
         case Way.POINT | Way.ADOPT:
-            return adopt(tables, target, source, spread, row_cache)
+            return adopt(tables, target, source, row_cache)
         case Way.THREE_WAY:
-            return three_way(tables, base, source, target, granularity, spread, row_cache)
+            return three_way(tables, base, source, target, granularity, row_cache)
         case Way.PUT_TOGETHER:
-            return merge_over(tables, whole.node, one, granularity, spread, row_cache)
+            moves = [candidates(tables, target, at, row_cache) for at in list_other_versions(one)]
+            return merge_over(tables, whole.node, one, granularity, moves, row_cache)
 
 
 # ---- conflicts
@@ -194,23 +214,24 @@ def _resolve_table(
 
 def _find_row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]:
     for clash in merge.resolution.clashes:
-        yield from _describe_clash(merge, clash, tables)
+        yield from describe_clash(merge.relation, clash, tables)
 
 
-def _describe_clash(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator[Conflict]:
+def describe_clash(relation: TableRelation, clash: Clash, tables: Tables) -> Iterator[Conflict]:
+    """Describe rows that both sides changed, with their three images."""
     sides = [
         read_images_at(table, clash.rows[side].combine_chunks())
-        for side, table in _open_sides(merge, tables).items()
+        for side, table in _open_sides(relation, tables).items()
     ]
     for number, row_id in enumerate(clash.rows["id"].to_pylist()):
         rows = (sides[0][number], sides[1][number], sides[2][number])
         marked = clash.properties[number]
         properties = tuple(n for n, there in zip(clash.names, marked, strict=True) if there)
         yield Conflict(
-            table_key=merge.relation.table_key,
+            table_key=relation.table_key,
             row_id=row_id,
             kind=clash.kind,
-            message=row_message(merge.relation.table_key, clash.kind, row_id, rows, properties),
+            message=row_message(relation.table_key, clash.kind, row_id, rows, properties),
             base=rows[0],
             source=rows[1],
             target=rows[2],
@@ -218,8 +239,7 @@ def _describe_clash(merge: TableMerge, clash: Clash, tables: Tables) -> Iterator
         )
 
 
-def _open_sides(merge: TableMerge, tables: Tables) -> dict[str, Table | None]:
-    relation = merge.relation
+def _open_sides(relation: TableRelation, tables: Tables) -> dict[str, Table | None]:
     entries: dict[str, Entry | None] = {
         "base": relation.base,
         "source": relation.source,
@@ -235,28 +255,41 @@ def _find_broken_rules(
     merges = tuple(merges)
     deltas = deltas_of({m.relation.table_key: _read_checked_columns(m, tables) for m in merges})
     found = violations(deltas, committed, catalog)
+    yield from describe_problems(
+        found.problems, [merge.relation for merge in merges], committed, tables
+    )
+
+
+def describe_problems(
+    problems: Iterable[Problem],
+    relations: Iterable[TableRelation],
+    committed: SnapshotRows,
+    tables: Tables,
+) -> Iterator[Conflict]:
+    """Describe rules that the merged graph would break, with the three images of the rows that break them."""
     by_table: dict[str, list[Problem]] = {}
-    for problem in found.problems:
+    for problem in problems:
         by_table.setdefault(problem.table_key or "", []).append(problem)
-    opened = {merge.relation.table_key: merge for merge in merges}
-    for key, problems in by_table.items():
-        merge = opened.get(TableKey(key))
-        yield from _describe_broken_rules(TableKey(key), problems, merge, committed, tables)
+    related = {one.table_key: one for one in relations}
+    for key, own in by_table.items():
+        relation = related.get(TableKey(key))
+        yield from _describe_table_problems(TableKey(key), own, relation, committed, tables)
 
 
 def _read_checked_columns(merge: TableMerge, tables: Tables) -> TableDelta:
     """The delta of a table with the columns that rules look at in memory."""
     type_, rows = merge.type, merge.rows
-    names = _list_checked_columns(type_)
+    names = list_checked_columns(type_)
     addresses = pa.concat_arrays([rows.new, column(rows.changed, "source")])
     batches = [*stream_source(tables, rows, addresses, names), *read_mixed(tables, rows, names)]
     parts = [pa.Table.from_batches([batch]).select(names) for batch in batches]
     found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
-    checked = _fill_required(found, type_)
+    checked = fill_required(found, type_)
     return replace(merge.delta, rows=checked, source=None, shown_max=EVERY_PROBLEM)
 
 
-def _list_checked_columns(type_: TableType) -> list[str]:
+def list_checked_columns(type_: TableType) -> list[str]:
+    """The columns that rules look at; vectors and blobs have none but that they are there."""
     ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
     ruled = {name for group in type_.unique for name in group.columns}
     if isinstance(type_, NodeType):
@@ -272,7 +305,7 @@ def _is_wide(type_: TableType, name: str) -> bool:
     return declared.is_vector or declared.is_blob
 
 
-def _fill_required(rows: pa.Table, type_: TableType) -> pa.Table:
+def fill_required(rows: pa.Table, type_: TableType) -> pa.Table:
     """Add stand-ins for required vectors and blobs: storage refuses a NULL there, so none was written."""
     for name, declared in sorted(type_.properties.items()):
         if not declared.type.nullable and _is_wide(type_, name):
@@ -280,18 +313,18 @@ def _fill_required(rows: pa.Table, type_: TableType) -> pa.Table:
     return rows
 
 
-def _describe_broken_rules(
+def _describe_table_problems(
     key: TableKey,
     problems: list[Problem],
-    merge: TableMerge | None,
+    relation: TableRelation | None,
     committed: SnapshotRows,
     tables: Tables,
 ) -> Iterator[Conflict]:
     ids = sorted({problem.row_id for problem in problems if problem.row_id is not None})
     target = committed.table(key)
     sides: dict[str, Table | None] = dict.fromkeys(("base", "source", "target"), target)
-    if merge is not None:
-        sides = _open_sides(merge, tables)
+    if relation is not None:
+        sides = _open_sides(relation, tables)
     rows = {side: read_images_of(table, ids) for side, table in sides.items()}
     for problem in problems:
         row_id = problem.row_id
@@ -323,15 +356,22 @@ def plan_merge(
         for one in track_tables(tell, "stage", staged_tables, _count_moved_rows)
     )
     staged = [write for write in writes if write is not None]
+    points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
+    plan = plan_of(header, branch, staged, merge.read_set)
+    return complete_plan(plan, relation, points, merge.agreed)
+
+
+def complete_plan(
+    plan: WritePlan, relation: Relation, points: Iterable[Entry], agreed: Agreed | None
+) -> WritePlan:
+    """Add to a plan what makes it a merge: pins that only move, the merged commit, and what both sides share."""
     return replace(
-        plan_of(header, branch, staged, merge.read_set),
-        pointer_updates=tuple(
-            _point_to(one.relation.source) for one in moving if one.relation.way is Way.POINT
-        ),
+        plan,
+        pointer_updates=tuple(map(_point_to, points)),
         merge_source=relation.source_commit,
         merge_source_at=_read_commit_time(relation.source),
         merged_commits=relation.merged_commits,
-        agreed=merge.agreed,
+        agreed=agreed,
     )
 
 

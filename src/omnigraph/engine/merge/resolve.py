@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,7 @@ from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, Address
 from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
-from omnigraph.engine.diff.rows import Compared, find_changed_rows, pair_columns
-from omnigraph.engine.diff.spread import Spread
+from omnigraph.engine.diff.rows import Comparison, find_changed_rows, pair_columns
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.ids import Granularity
 from omnigraph.storage.addresses import find_addresses_in
@@ -36,6 +35,13 @@ class Clash:
     properties: Mask
     names: tuple[str, ...]
 
+    def take_first(self, count: int) -> "Clash":
+        """The first of these rows by id."""
+        order = pc.sort_indices(column(self.rows, "id")).slice(0, count)
+        return replace(
+            self, rows=self.rows.take(order), properties=self.properties[order.to_numpy()]
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
@@ -48,14 +54,14 @@ class Resolution:
 
 
 def adopt(
-    tables: Tables,
-    base: TableAt,
-    source: TableAt,
-    spread: Spread | None = None,
-    row_cache: RowCache = NO_ROW_CACHE,
+    tables: Tables, base: TableAt, source: TableAt, row_cache: RowCache = NO_ROW_CACHE
 ) -> Resolution:
     """Take everything the source did: the target still is the base."""
-    moves = find_changed_rows(tables, base, source, spread, row_cache)
+    return adopt_moves(base, source, find_changed_rows(tables, base, source, row_cache))
+
+
+def adopt_moves(base: TableAt, source: TableAt, moves: pa.Table) -> Resolution:
+    """Take every row that the source changed."""
     rows = AddressedRows(source=source, target=base, is_adopted=True)
     return Resolution(rows=_take_source(rows, moves, column(moves, "before")))
 
@@ -80,21 +86,31 @@ def three_way(
     source: TableAt,
     target: TableAt,
     granularity: Granularity,
-    spread: Spread | None = None,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolution:
     """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
-        # Both sides are compared at the same time, except by a runner, which compares one after the other.
-        looking = None if spread else pool.submit(carry_context(candidates), tables, base, target)
-        moves = find_changed_rows(tables, base, source, spread, row_cache)
-        theirs = looking.result() if looking else candidates(tables, base, target, spread)
+        looking = pool.submit(carry_context(candidates), tables, base, target)
+        moves = find_changed_rows(tables, base, source, row_cache)
+        theirs = looking.result()
+    rows = AddressedRows(source=source, target=target)
+    return resolve_moves(
+        rows, moves, theirs, StoredSides(tables, base, source, target), granularity
+    )
+
+
+def resolve_moves(
+    rows: AddressedRows,
+    moves: pa.Table,
+    theirs: pa.Table,
+    sides: "Sides",
+    granularity: Granularity,
+) -> Resolution:
+    """Combine rows that the source changed with rows that the target may have changed."""
     touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
-    sides = _Sides(tables, base, source, target)
     apart = moves.filter(pc.invert(met))
-    rows = AddressedRows(source=source, target=target)
-    alone = _take_source(rows, apart, sides.in_target(column(apart, "before")))
+    alone = _take_source(rows, apart, sides.in_target(apart))
     if not touched.num_rows:
         return Resolution(rows=alone)
     return _resolve_common(alone, _join_triples(moves.filter(met), touched), sides, granularity)
@@ -106,8 +122,28 @@ def _join_triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
     return pa.table([ours["id"], ours["before"], ours["after"], found], schema=TRIPLES)
 
 
-class _Sides:
-    """The three versions, and how rows of two of them are compared."""
+class Sides(Protocol):
+    """The three versions of a table, and how rows of two of them are compared."""
+
+    def in_target(self, moves: pa.Table) -> pa.Array:
+        """Where rows of the base that the target left alone lie in the target."""
+        ...
+
+    def by_target(self) -> Comparison:
+        """Base against target."""
+        ...
+
+    def by_source(self) -> Comparison:
+        """Base against source."""
+        ...
+
+    def across(self) -> Comparison:
+        """Source against target."""
+        ...
+
+
+class StoredSides:
+    """The three versions as they are stored: rows are compared by their values."""
 
     def __init__(
         self, tables: Tables, base: TableAt | None, source: TableAt, target: TableAt
@@ -115,25 +151,25 @@ class _Sides:
         self._source, self._target = tables.open(source), tables.open(target)
         self._base = self._target if base is None else tables.open(base)
 
-    def in_target(self, rows: pa.Array) -> pa.Array:
-        """Where rows of the base that the target left alone lie in the target."""
-        return find_addresses_in(self._base, self._target, rows)
+    def in_target(self, moves: pa.Table) -> pa.Array:
+        """Where rows of the base lie in the target; null where the target rewrote their fragment."""
+        return find_addresses_in(self._base, self._target, column(moves, "before"))
 
-    def by_target(self) -> Compared:
+    def by_target(self) -> Comparison:
         """Base against target."""
         return pair_columns(self._base, self._target)
 
-    def by_source(self) -> Compared:
+    def by_source(self) -> Comparison:
         """Base against source."""
         return pair_columns(self._base, self._source)
 
-    def across(self) -> Compared:
+    def across(self) -> Comparison:
         """Source against target."""
         return pair_columns(self._source, self._target)
 
 
 def _resolve_common(
-    alone: AddressedRows, triples: pa.Table, sides: _Sides, granularity: Granularity
+    alone: AddressedRows, triples: pa.Table, sides: Sides, granularity: Granularity
 ) -> Resolution:
     """Decide the ids that both sides may have changed, case by case."""
     there = {n: triples[n].is_valid().to_numpy() for n in ("base", "source", "target")}
@@ -177,7 +213,7 @@ def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
     return pa.concat_arrays([_NO_IDS, *known])
 
 
-def _compare_inserts(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
+def _compare_inserts(rows: pa.Table, both: Comparison) -> tuple[Clash, pa.Array]:
     """Rows that differ are in conflict; gives the ids of the others too."""
     matrix = both.matrix(column(rows, "source"), column(rows, "target"))
     apart = matrix.any(axis=1)
@@ -190,7 +226,7 @@ def _compare_inserts(rows: pa.Table, both: Compared) -> tuple[Clash, pa.Array]:
     return clash, column(_pick(rows, ~apart), "id")
 
 
-def _resolve_deletes(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
+def _resolve_deletes(rows: pa.Table, both: Comparison) -> tuple[pa.Table, Clash]:
     """Rows the target only carried along go; rows it changed are in conflict."""
     touched = both.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
     doomed = _pick(rows, ~touched).select(REMOVED.names)
@@ -198,7 +234,7 @@ def _resolve_deletes(rows: pa.Table, both: Compared) -> tuple[pa.Table, Clash]:
 
 
 def _resolve_updates(
-    alone: AddressedRows, rows: pa.Table, sides: _Sides, granularity: Granularity
+    alone: AddressedRows, rows: pa.Table, sides: Sides, granularity: Granularity
 ) -> Resolution:
     """Add the rows that both sides updated to those that the source changed alone."""
     theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))

@@ -12,11 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
-from omnigraph.engine.diff.candidates import candidates
 from omnigraph.engine.diff.equality import Mask
-from omnigraph.engine.diff.row_cache import RowCache
+from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import pair_columns
-from omnigraph.engine.diff.spread import Spread
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation
 from omnigraph.engine.merge.resolve import (
@@ -37,16 +35,26 @@ Classes = Any
 """A NumPy matrix of numbers, one line per row, one column per property: equal numbers are equal values."""
 
 
+def list_other_versions(relation: TableRelation) -> list[TableAt | None]:
+    """The versions of a table that are compared with that of the target: the source's, and those of the base's states."""
+    entries = (relation.source, *relation.parts.values())
+    listed = dict.fromkeys(None if entry is None else entry.at for entry in entries)
+    return [at for at in listed if at != relation.target.at]
+
+
 def merge_over(
     tables: Tables,
     base: Node,
     relation: TableRelation,
     granularity: Granularity,
-    spread: Spread | None,
-    row_cache: RowCache,
+    moves: Sequence[pa.Table],
+    row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolution:
-    """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at."""
-    versions = _Versions(tables, relation, spread, row_cache)
+    """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at.
+
+    `moves` are the rows of the target that may differ in each of the `list_other_versions`.
+    """
+    versions = _Versions(tables, relation, moves, row_cache)
     parts = [
         _decide(part, base, relation, granularity, versions.names) for part in versions.parts()
     ]
@@ -100,16 +108,15 @@ class _Versions:
     """All versions of one table that a merge looks at, against the one of the target."""
 
     def __init__(
-        self, tables: Tables, relation: TableRelation, spread: Spread | None, row_cache: RowCache
+        self,
+        tables: Tables,
+        relation: TableRelation,
+        moves: Sequence[pa.Table],
+        row_cache: RowCache,
     ) -> None:
         self._tables, self._row_cache = tables, row_cache
         self._target, self._source = relation.target.at, relation.source.at
-        entries = (relation.source, *relation.parts.values())
-        listed = dict.fromkeys(None if entry is None else entry.at for entry in entries)
-        self._others = [at for at in listed if at != self._target]
-        self._moves = [
-            candidates(tables, self._target, at, spread, row_cache) for at in self._others
-        ]
+        self._others, self._moves = list_other_versions(relation), moves
         target = tables.open(self._target)
         self.names = pair_columns(target, target, row_cache).names
 

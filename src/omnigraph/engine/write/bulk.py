@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeVar
 
 from omnigraph.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
 from omnigraph.commit.plan import Header, WritePlan, plan_of
@@ -13,7 +12,6 @@ from omnigraph.engine.write.prepare import is_batch_loaded
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, Version
-from omnigraph.limits import COMMITTED_SPLIT_ROWS
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.checks import (
@@ -24,8 +22,9 @@ from omnigraph.pipeline.checks import (
     recheck_step,
 )
 from omnigraph.pipeline.findings import InputMap, make_error, map_inputs
-from omnigraph.pipeline.input.splits import CheckedRows, CommittedSplit, Split, cut_table
+from omnigraph.pipeline.input.splits import CheckedRows, Split
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
+from omnigraph.pipeline.keys.extract import cut_committed
 from omnigraph.pipeline.keys.local import (
     local_endpoints_step,
     local_ids_step,
@@ -44,15 +43,18 @@ from omnigraph.pipeline.messages import (
     SplitCount,
     SplitLines,
     WroteFragments,
+    collect_marks,
+    count_rows,
     decode,
+    group_slices,
+    require_all,
+    select,
 )
 from omnigraph.pipeline.rejects import Rejects
 from omnigraph.pipeline.runner import Runner, Step
 from omnigraph.pipeline.stage import make_stage_step, mark_splits, write_splits
-from omnigraph.storage.values import Marked, TableAt, Written
+from omnigraph.storage.values import TableAt, Written
 from omnigraph.values import dataclass
-
-_A = TypeVar("_A", bound=Message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +112,13 @@ class BulkLoad:
             endpoints_found=endpoints_found,
         )
         messages = self._resolve_ids(first)
-        findings = _select(messages, Finding)
+        findings = select(messages, Finding)
         ids = [*checked.ids, *(one for one in findings if one.phase is Phase.IDS)]
         rules = [one for one in findings if one.phase is Phase.RULES]
-        slices = _select(messages, ScratchSlice)
+        slices = select(messages, ScratchSlice)
         superseded, replaced = (
-            _by_part(slices, SliceKind.SUPERSEDED),
-            _by_part(slices, SliceKind.REPLACED),
+            group_slices(slices, SliceKind.SUPERSEDED),
+            group_slices(slices, SliceKind.REPLACED),
         )
         if merges or replaced or doubtful or ids:
             # The rules see neither superseded rows nor the committed rows that the load replaces.
@@ -124,13 +126,13 @@ class BulkLoad:
                 view, superseded=superseded, replaced=replaced, endpoints_found=endpoints_found
             )
             strict = [one for one in rules if one.order[0] == STRICT]
-            found = _select(self._run_decide(later), Finding) if later.has_rules else []
+            found = select(self._run_decide(later), Finding) if later.has_rules else []
             rules = [*strict, *found]
         values = self._list_value_problems(superseded)
         self._raise([*checked.reads, *ids, *values, *rules])
         return KeyOutcome(
             superseded=superseded,
-            matched=_by_part(slices, SliceKind.MATCHED),
+            matched=group_slices(slices, SliceKind.MATCHED),
             replaced=replaced,
             consulted=first.consulted,
         )
@@ -172,7 +174,7 @@ class BulkLoad:
         if not edges:
             return found
         step = local_endpoints_step(key_plan, self.checked.splits, edges)
-        missing = {one.table_key for one in _select(_run(self.runner, step), EndpointsMissing)}
+        missing = {one.table_key for one in select(_run(self.runner, step), EndpointsMissing)}
         return found | frozenset(edge.table_key for edge in edges) - missing
 
     def _resolve_ids(self, key_plan: KeyPlan) -> Sequence[Message]:
@@ -187,25 +189,16 @@ class BulkLoad:
     def _run_decide(self, key_plan: KeyPlan) -> Sequence[Message]:
         tables = {side.table_key for side in key_plan.incoming_sides}
         splits = [split for split in self.checked.splits if split.table_key in tables]
-        committed = self._cut_committed(key_plan)
+        committed = cut_committed(key_plan)
         if not splits and not committed:
             return ()
         return _run(self.runner, decide_step(key_plan, splits, committed))
-
-    def _cut_committed(self, key_plan: KeyPlan) -> list[CommittedSplit]:
-        tables = self.engine.store.tables
-        rows_max = min(COMMITTED_SPLIT_ROWS, self.spec.held_ids_max)
-        splits: list[CommittedSplit] = []
-        for table in sorted({side.table_key for side in key_plan.committed_sides}):
-            at = key_plan.pins[table]
-            splits += cut_table(table, at, tables.open(at).fragments(), rows_max)
-        return splits
 
     def _list_value_problems(self, superseded: ScratchSlices) -> Sequence[Finding]:
         if not self.checked.values or not superseded:
             return self.checked.values
         # Superseded rows may break value rules; only the others count.
-        return _select(
+        return select(
             _run(self.runner, recheck_step(self.spec, self.checked.splits, superseded)), Finding
         )
 
@@ -274,9 +267,9 @@ class BulkLoad:
             _run(self.runner, make_stage_step(self.spec, writes, marks)) if writes or marks else ()
         )
         written |= self._collect_fragments(
-            rest, _select(messages, WroteFragments), len(writes), ahead.values()
+            rest, select(messages, WroteFragments), len(writes), ahead.values()
         )
-        marked = _collect_marks(_select(messages, MarkedRows), len(marks))
+        marked = collect_marks(select(messages, MarkedRows), len(marks))
         found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
         for table, rows in found.items():
             self._require_counts(table, rows, outcome)
@@ -300,7 +293,7 @@ class BulkLoad:
         ahead: Iterable[tuple[TableKey, Written]],
     ) -> dict[TableKey, list[Written]]:
         """Fragments by table, in the order of the input; those of an append are kept for another attempt."""
-        _require_all([one.number for one in wrote], range(tasks), "stage")
+        require_all([one.number for one in wrote], range(tasks), "stage")
         found: dict[TableKey, list[Written]] = {table: [] for table in sites}
         for table, written in ahead:
             found[table].append(written)
@@ -317,11 +310,11 @@ class BulkLoad:
 
     def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        expected = self.records[table] - _count_rows(outcome.superseded, table)
+        expected = self.records[table] - count_rows(outcome.superseded, table)
         actual = sum(one.rows for one in rows.written)
         marked, replaced = (
             sum(one.rows for one in rows.marked),
-            _count_rows(outcome.replaced, table),
+            count_rows(outcome.replaced, table),
         )
         if actual != expected or marked != replaced:
             raise InternalError(
@@ -341,10 +334,10 @@ def check(
     endpoints = make_reading_check(job, splits)
     step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
     messages = _run(runner, step)
-    lines = _select(messages, SplitLines)
-    _require_all([one.split for one in lines], [split.number for split in splits], "check")
-    inputs, findings = map_inputs(splits, lines), _select(messages, Finding)
-    counts = _select(messages, SplitCount)
+    lines = select(messages, SplitLines)
+    require_all([one.split for one in lines], [split.number for split in splits], "check")
+    inputs, findings = map_inputs(splits, lines), select(messages, Finding)
+    counts = select(messages, SplitCount)
     by_table: defaultdict[TableKey, list[SplitCount]] = defaultdict(list)
     for one in counts:
         by_table[one.table_key].append(one)
@@ -384,40 +377,6 @@ def _find_fragments_ahead(
 
 def _run(runner: Runner, step: Step) -> Sequence[Message]:
     return decode(runner.run(step))
-
-
-def _select(messages: Iterable[Message], kind: type[_A]) -> list[_A]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
-def _require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> None:
-    if sorted(actual) != sorted(expected):
-        raise InternalError(
-            f"step '{step}' has {len(expected)} splits, {len(actual)} answers came of {len(set(actual))} of "
-            "them; nothing was committed"
-        )
-
-
-def _collect_marks(answers: Sequence[MarkedRows], tasks: int) -> Mapping[TableKey, list[Marked]]:
-    _require_all([one.number for one in answers], range(tasks), "stage")
-    found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
-    for one in answers:
-        found[one.table_key] += one.marked
-    return found
-
-
-def _by_part(pieces: Iterable[ScratchSlice], kind: SliceKind) -> ScratchSlices:
-    found: defaultdict[tuple[TableKey, int], list[ScratchSlice]] = defaultdict(list)
-    for piece in pieces:
-        if piece.kind is kind:
-            found[piece.table_key, piece.part].append(piece)
-    return {key: tuple(of_part) for key, of_part in found.items()}
-
-
-def _count_rows(pieces: ScratchSlices, table: TableKey) -> int:
-    return sum(
-        piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
-    )
 
 
 def _list_read_set(view: View, tables: Iterable[TableKey]) -> dict[TableKey, Version]:

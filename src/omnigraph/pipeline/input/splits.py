@@ -259,7 +259,7 @@ def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
     weights = [
         max(group.total_byte_size / grain.bytes, group.num_rows / grain.rows) for group in groups
     ]
-    for run in _runs(weights, 1):
+    for run in cut_runs(weights, 1):
         size = sum(groups[number].total_byte_size for number in run)
         rows = sum(groups[number].num_rows for number in run)
         yield from _cut_slices(
@@ -294,7 +294,7 @@ def cut_table(
 ) -> Iterator[CommittedSplit]:
     """Cut a pinned table into groups of fragments."""
     live = [fragment for fragment in fragments if fragment.rows]
-    for run in _runs([fragment.rows for fragment in live], rows_max):
+    for run in cut_runs([fragment.rows for fragment in live], rows_max):
         numbers = tuple(live[index].id for index in run)
         yield CommittedSplit(table_key=table_key, at=at, fragments=numbers)
 
@@ -352,7 +352,7 @@ def split_bytes(wanted: int, total: int) -> int:
     return max(1, wanted, total // SPLITS_MAX)
 
 
-def _runs(sizes: Sequence[float], size_max: int) -> Iterator[list[int]]:
+def cut_runs(sizes: Sequence[float], size_max: int) -> Iterator[list[int]]:
     """Group consecutive indexes until their sizes reach a bound; a group has at least one."""
     totals = np.cumsum([0, *sizes])[:-1] // max(1, size_max)
     for _, run in groupby(range(len(sizes)), key=lambda number: int(totals[number])):

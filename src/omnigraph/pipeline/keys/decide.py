@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,15 +14,21 @@ from omnigraph.commit.constraints.cardinality import edge_counts
 from omnigraph.commit.constraints.endpoints import SIDES, check_end, list_incident_sides, orphans
 from omnigraph.commit.constraints.keys import strict_inserts, unique_group
 from omnigraph.commit.constraints.report import Violations
-from omnigraph.commit.delta import Deltas, TableDelta
+from omnigraph.commit.delta import NO_IDS, Deltas, TableDelta
 from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.checks import LoadSpec, delta_of, make_finding, spill_findings
+from omnigraph.pipeline.checks import (
+    LoadSpec,
+    delta_of,
+    make_finding,
+    spill_findings,
+    write_slices,
+)
 from omnigraph.pipeline.findings import DUPLICATES
 from omnigraph.pipeline.input.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.input.read import POSITION, with_ids
-from omnigraph.pipeline.input.splits import CommittedSplit, Split, splits_of
-from omnigraph.pipeline.keys.extract import Keys
+from omnigraph.pipeline.input.splits import CommittedSplit, Split
+from omnigraph.pipeline.keys.extract import Keys, RemovedSplit
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
 from omnigraph.pipeline.messages import (
     MESSAGES,
@@ -31,7 +36,6 @@ from omnigraph.pipeline.messages import (
     LocatedProblem,
     Message,
     Phase,
-    ScratchSlice,
     SliceKind,
     encode,
 )
@@ -45,12 +49,15 @@ STRICT, TUPLES, ENDPOINTS, STRANDED, COUNTS = 1, 2, 3, 4, 5
 
 
 def decide_step(
-    key_plan: KeyPlan, splits: Sequence[Split], committed: Sequence[CommittedSplit]
+    key_plan: KeyPlan,
+    splits: Sequence[Split],
+    committed: Sequence[CommittedSplit],
+    removed: Sequence[RemovedSplit] = (),
 ) -> Shuffle:
     """Shuffle incoming and committed keys, then decide bucket by bucket."""
     return Shuffle(
         name="decide",
-        splits=(*splits, *committed),
+        splits=(*splits, *committed, *removed),
         keys=Keys(key_plan),
         sides=key_plan.schemas,
         decide=Decide(key_plan),
@@ -101,6 +108,11 @@ class Bucket:
         """Committed rows of one side; None when the join does not read them."""
         side = KeySide(Origin.COMMITTED, table, role, group)
         return _name_columns(side, self.sides[side.name]) if side.name in self.sides else None
+
+    def removed(self, table: TableKey) -> pa.Array:
+        """The ids of committed rows of a table that go without a row that replaces them."""
+        side = KeySide(Origin.REMOVED, table, ID)
+        return column(self.sides[side.name], KEY) if side.name in self.sides else NO_IDS
 
     # ---- what rules ask about committed rows
 
@@ -180,8 +192,12 @@ def resolve_ids(bucket: Bucket) -> Iterator[Message]:
                 yield _refuse_duplicates(bucket, type_, rows)
             # Of refused duplicates the first counts for the other rules.
             positions = _find_superseded(rows, "max" if keeps_last else "min")
-            yield from _write_slices(
-                bucket, SliceKind.SUPERSEDED, table, pa.table({POSITION: positions})
+            yield from write_slices(
+                bucket.load,
+                bucket.store,
+                SliceKind.SUPERSEDED,
+                table,
+                pa.table({POSITION: positions}),
             )
             rows = rows.filter(pc.invert(pc.is_in(rows[POSITION], value_set=positions)))
         if not bucket.key_plan.overwrites:
@@ -225,29 +241,16 @@ def _match_committed(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterat
         ROW_ID, column(committed, ROW_ID).take(column(pa.table({"o": order}), "o"))
     )
     matched = matched.filter(pc.is_valid(matched[ROW_ID]))
-    yield from _write_slices(bucket, SliceKind.MATCHED, table, matched.select([POSITION, ROW_ID]))
-    yield from _write_slices(bucket, SliceKind.REPLACED, table, committed.select([ROW_ADDRESS]))
+    yield from write_slices(
+        bucket.load, bucket.store, SliceKind.MATCHED, table, matched.select([POSITION, ROW_ID])
+    )
+    yield from write_slices(
+        bucket.load, bucket.store, SliceKind.REPLACED, table, committed.select([ROW_ADDRESS])
+    )
     delta = _order_rows(bucket.load, type_, rows)
     violations = strict_inserts(Deltas({table: delta}), _final(bucket, {table: delta}))
     if violations:
         yield make_finding(violations, (STRICT, bucket.load.rank(table)))
-
-
-def _write_slices(
-    bucket: Bucket, kind: SliceKind, table: TableKey, rows: pa.Table
-) -> Iterator[ScratchSlice]:
-    """Write rows to a scratch file, sorted by the split or fragment they belong to; yield one slice for each."""
-    name = rows.column_names[0]
-    rows = rows.sort_by(name)
-    numbers = rows[name].to_numpy()
-    parts = (numbers >> np.uint64(32)) if kind is SliceKind.REPLACED else splits_of(numbers)
-    name = f"{kind.name.lower()}-{bucket.load.rank(table)}"
-    path = bucket.load.write_scratch(bucket.store, name, rows)
-    present, starts, counts = np.unique(parts, return_index=True, return_counts=True)
-    for part, start, count in zip(present.tolist(), starts.tolist(), counts.tolist(), strict=True):
-        yield ScratchSlice(
-            kind=kind, table_key=table, part=part, path=path, start=start, rows=count
-        )
 
 
 # ---- rules about several rows
@@ -263,8 +266,8 @@ def _check_rules(bucket: Bucket) -> Iterator[Message]:
             yield from _check_endpoints(bucket, edge, nodes)
         if not edge.cardinality.is_free:
             yield from _check_cardinality(bucket, edge, nodes)
-    if key_plan.overwrites:
-        for node in key_plan.nodes():
+    for node in key_plan.nodes():
+        if key_plan.strands(node.table_key):
             yield from _check_stranded_edges(bucket, node, nodes)
 
 
@@ -273,6 +276,8 @@ def _make_ids_delta(bucket: Bucket, node: NodeType) -> TableDelta:
         type=node,
         kind=bucket.load.kind_of(node.table_key),
         rows=bucket.incoming(node.table_key, ID).select([ID]),
+        deleted=bucket.removed(node.table_key),
+        shown_max=bucket.load.shown_max,
     )
 
 
@@ -345,7 +350,7 @@ def _check_stranded_edges(
     bucket: Bucket, node: NodeType, nodes: Mapping[TableKey, TableDelta]
 ) -> Iterator[Finding]:
     for index, (edge, side) in enumerate(list_incident_sides(node, bucket.load.catalog)):
-        if edge.table_key not in bucket.key_plan.incoming_rows:
+        if bucket.key_plan.keeps_edges(edge.table_key):
             violations = orphans(nodes[node.table_key], edge, side, _final(bucket, nodes))
             if violations:
                 order = (STRANDED, bucket.load.rank(node.table_key), index)

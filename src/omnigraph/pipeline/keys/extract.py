@@ -8,13 +8,35 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import TableType
 from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.commit.constraints.keys import comparable
+from omnigraph.ids import TableKey
+from omnigraph.limits import COMMITTED_SPLIT_ROWS
 from omnigraph.pipeline.input.read import drop_rows, read_slices, split_rows
-from omnigraph.pipeline.input.splits import CommittedSplit, Split
-from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide
+from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
+from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
+from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
+
+
+def cut_committed(key_plan: KeyPlan) -> list[CommittedSplit]:
+    """Cut the tables whose committed rows a join reads."""
+    tables = key_plan.load.store().tables
+    rows_max = min(COMMITTED_SPLIT_ROWS, key_plan.load.held_ids_max)
+    splits: list[CommittedSplit] = []
+    for table in sorted({side.table_key for side in key_plan.committed_sides}):
+        at = key_plan.pins[table]
+        splits += cut_table(table, at, tables.open(at).fragments(), rows_max)
+    return splits
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSplit:
+    """The ids of committed rows that go without a row that replaces them."""
+
+    table_key: TableKey
+    slices: tuple[ScratchSlice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +45,26 @@ class Keys:
 
     key_plan: KeyPlan
 
-    def __call__(self, split: Split | CommittedSplit) -> Iterator[tuple[str, pa.Table]]:
+    def __call__(
+        self, split: Split | CommittedSplit | RemovedSplit
+    ) -> Iterator[tuple[str, pa.Table]]:
         store = self.key_plan.load.store()
-        rows = (
-            self._extract_incoming(split, store)
-            if isinstance(split, Split)
-            else self._extract_committed(split, store)
-        )
-        for side, table in rows:
+        for side, table in self._extract(split, store):
             keyed = _add_keys(side, self.key_plan.load.type(side.table_key), table)
             schema = self.key_plan.schemas[side.name]
             yield side.name, keyed.select(schema.names).cast(schema)
+
+    def _extract(
+        self, split: Split | CommittedSplit | RemovedSplit, store: Store
+    ) -> Iterator[tuple[KeySide, pa.Table]]:
+        match split:
+            case Split():
+                return self._extract_incoming(split, store)
+            case CommittedSplit():
+                return self._extract_committed(split, store)
+            case RemovedSplit():
+                side = KeySide(Origin.REMOVED, split.table_key, ID)
+                return iter([(side, read_slices(split.slices, store).select([ID]))])
 
     def _extract_incoming(self, split: Split, store: Store) -> Iterator[tuple[KeySide, pa.Table]]:
         assert split.table_key is not None, "shaped splits have a type"

@@ -50,6 +50,8 @@ class Origin(StrEnum):
 
     INCOMING = "incoming"
     COMMITTED = "committed"
+    REMOVED = "removed"
+    """Committed rows that go without a row that replaces them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class KeyPlan:
         default_factory=dict
     )
     replaced: Mapping[tuple[TableKey, int], tuple[ScratchSlice, ...]] = field(default_factory=dict)
+    removed_rows: Mapping[TableKey, int] = field(default_factory=dict)
+    """How many committed rows go without a row that replaces them; `replaced` names them too."""
     endpoints_found: frozenset[TableKey] = frozenset()
     """Edge tables all of whose endpoints exist."""
     distinct_ids: frozenset[TableKey] = frozenset()
@@ -122,6 +126,14 @@ class KeyPlan:
         """The committed version of a table whose rows survive the load; None when no row does."""
         overwritten = self.overwrites and table in self.incoming_rows
         return None if overwritten or not self.committed_rows.get(table) else self.pins[table]
+
+    def strands(self, table: TableKey) -> bool:
+        """Whether nodes of a table go, so that edges that stay may name them."""
+        return self.overwrites or bool(self.removed_rows.get(table))
+
+    def keeps_edges(self, table: TableKey) -> bool:
+        """Whether committed edges of a table stay."""
+        return not self.overwrites or table not in self.incoming_rows
 
     # ---- where keys are checked
 
@@ -212,6 +224,14 @@ class KeyPlan:
         return self.checks_rules and (self.overwrites or self._needs_endpoints)
 
     @cached_property
+    def removed_sides(self) -> tuple[KeySide, ...]:
+        """The sides of nodes that go."""
+        nodes = (node.table_key for node in self.nodes())
+        return tuple(
+            KeySide(Origin.REMOVED, one, ID) for one in nodes if self.removed_rows.get(one)
+        )
+
+    @cached_property
     def committed_sides(self) -> tuple[KeySide, ...]:
         """The sides of committed rows that are read; the index finds the rows of the others."""
         sides = dict.fromkeys(self._list_committed())
@@ -248,10 +268,10 @@ class KeyPlan:
                 yield KeySide(Origin.COMMITTED, edge.table_key, FORMER)
 
     def _list_stranding_sides(self) -> Iterator[KeySide]:
-        """Committed edges whose nodes an overwrite may remove."""
-        for node in self.nodes() if self.overwrites else ():
+        """Committed edges whose nodes an overwrite or a merge may remove."""
+        for node in self.nodes():
             for edge, side in list_incident_sides(node, self.load.catalog):
-                if edge.table_key not in self.incoming_rows:
+                if self.strands(node.table_key) and self.keeps_edges(edge.table_key):
                     yield KeySide(Origin.COMMITTED, edge.table_key, side)
 
     # ---- the columns of the sides
@@ -259,7 +279,7 @@ class KeyPlan:
     @cached_property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """The schema of every side, by its name."""
-        sides = (*self.incoming_sides, *self.committed_sides)
+        sides = (*self.incoming_sides, *self.committed_sides, *self.removed_sides)
         return {side.name: self.schema(side) for side in sides}
 
     def schema(self, side: KeySide) -> pa.Schema:
@@ -271,6 +291,8 @@ class KeyPlan:
     def columns(self, side: KeySide) -> Sequence[str]:
         """The columns of a side beside its key."""
         incoming = side.origin is Origin.INCOMING
+        if side.origin is Origin.REMOVED:
+            return ()
         if side.role == ID:
             if incoming:
                 return (POSITION,)

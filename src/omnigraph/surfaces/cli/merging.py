@@ -60,6 +60,10 @@ def branch_merge(
     yes: Yes = False,
     message: Message = None,
     key: Key = None,
+    rejects: Annotated[
+        str | None,
+        typer.Option("--rejects", metavar="FILE", help="Write every conflict to a .jsonl file."),
+    ] = None,
     actor: Actor = None,
     store: Store = None,
     json: Json = False,
@@ -85,6 +89,7 @@ def branch_merge(
                     progress=tell,
                     message=message,
                     idempotency_key=key,
+                    rejects=rejects,
                 )
         except MergeConflicts as error:
             _print_conflicts(error, json=json)
@@ -98,7 +103,7 @@ def branch_merge(
         else:
             _print_merge(result)
         if result.conflicts:
-            raise typer.Exit(exit_code(MergeConflicts(result.conflicts)))
+            raise typer.Exit(exit_code(MergeConflicts(result.conflicts, result.conflicts_total)))
 
 
 def _delete(graph: "Graph", name: str) -> dict[str, Any]:
@@ -120,18 +125,18 @@ def _print_merge(result: "MergeResult") -> None:
         say(f"commit {result.commit.id}")
     for conflict in result.conflicts[:CONFLICTS_SHOWN_MAX]:
         say(f"  {conflict}")
-    _print_more(len(result.conflicts))
+    _print_more(result.conflicts_total)
 
 
 def _print_conflicts(error: MergeConflicts, *, json: bool) -> None:
     if json:
         say_json(error.to_dict())
-    note(f"error: {count_of(len(error.conflicts), 'merge conflict')}, nothing was written")
+    note(f"error: {count_of(error.total, 'merge conflict')}, nothing was written")
     for conflict in error.conflicts[:CONFLICTS_SHOWN_MAX]:
         note(f"{conflict}")
-    more = len(error.conflicts) - CONFLICTS_SHOWN_MAX
+    more = error.total - CONFLICTS_SHOWN_MAX
     if more > 0:
-        note(f"and {more} more; --json lists all of them")
+        note(f"and {more} more; --rejects FILE writes all of them")
     note(f"hint: {error.hint}")
 
 

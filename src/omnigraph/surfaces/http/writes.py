@@ -130,6 +130,7 @@ def merge_branches(call: Call) -> Reply:
         into=body.get("target") or MAIN,
         actor=call.actor,
         message=call.message,
+        spark=False,
         idempotency_key=call.key,
     )
     shown = done.to_dict()
@@ -151,7 +152,9 @@ def _delete_merged(call: Call, name: str) -> dict[str, Any]:
 def preview_merge(call: Call) -> Reply:
     """Show what a merge would do, and its conflicts."""
     body = call.body
-    found = call.place.graph.merge(body["source"], into=body.get("target") or MAIN, dry_run=True)
+    found = call.place.graph.merge(
+        body["source"], into=body.get("target") or MAIN, dry_run=True, spark=False
+    )
     return reply_json(found.to_dict())
 
 
