@@ -72,6 +72,9 @@ LOAD_CONCURRENCY = 8
 MANIFEST_FRAGMENTS_MAX = 32
 """The publisher folds the manifest past this many fragments: swap cost follows fragments."""
 
+TAIL_ROWS_MAX = 16
+"""A swap of the manifest writes the rows of its newest fragment anew, up to this many, instead of a deletion file."""
+
 FOLD_RATIO_MAX = 4
 """A fold of the manifest leaves a fragment alone that has more than this many times the rows of all newer ones."""
 

@@ -25,15 +25,16 @@ POINT = 'query q() { match { $p: Person { name: "ada" } } return { $p.mail } }'
 
 NODE = {
     "DELETE sidecar": 1,
-    "LIST manifest": 3,
+    "LIST manifest": 2,
     "PUT data": 2,
-    "PUT deletion": 1,
     "PUT lock": 2,
     "PUT manifest": 2,
     "PUT sidecar": 1,
     "PUT txn": 2,
 }
-"""14: the lease (2, since this process had it last), HEAD of the table, the sidecar (2), the table (1 + 3), the manifest (5)."""
+"""12: the lease (2, since this process had it last), the sidecar (2), the table (1 + 3), the manifest (4)."""
+SEALED = NODE | {"PUT deletion": 1}
+"""Every few commits the newest rows of the manifest have become too many to be written anew."""
 
 
 ENTRY = {"GET ref": 1, "LIST manifest": 1, "LIST other": 1, "LIST sidecar": 1}
@@ -81,15 +82,17 @@ def written(graph: Graph, asked: Asked, query: str, number: int) -> dict[str, in
 def test_a_warm_insert_of_one_node_costs_the_same_at_depth_5_and_25(
     graph: Graph, asked: Asked, query: str
 ) -> None:
-    found = [written(graph, asked, query, number) for number in range(25)]
-    assert found[4] == found[24] == NODE
+    found = [written(graph, asked, query, number) for number in range(25)][1:]
+    assert {sum(one.values()) for one in found} == {12, 13}
+    assert [one for one in found if one not in (NODE, SEALED)] == []
+    assert found.count(SEALED) <= 3
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_warm_insert_of_one_node_costs_the_same_at_depth_500(graph: Graph, asked: Asked) -> None:
-    found = [written(graph, asked, KEYED, number) for number in range(500)]
-    assert found[4] == found[49] == found[499] == NODE
+    found = [written(graph, asked, KEYED, number) for number in range(500)][1:]
+    assert [one for one in found if one not in (NODE, SEALED)] == []
 
 
 def test_a_warm_insert_of_one_edge_adds_only_the_turn_of_its_endpoints(
@@ -125,7 +128,8 @@ def test_a_full_group_asks_little_for_each_of_its_writes(graph: Graph, asked: As
     # Each writes its rows and its version; all else is shared.
     assert counts["PUT data"] == counts["PUT manifest"] == 8 + 1
     assert counts["PUT sidecar"] == counts["DELETE sidecar"] == 1
-    assert counts["PUT txn"] == counts["PUT deletion"] == 1
+    assert counts["PUT txn"] == 1
+    assert counts.get("PUT deletion", 0) <= 1
     # The locks that let the writers wait are the test's own, and so is one look at schema and manifest; a group takes one lease.
     own = sum(count for name, count in counts.items() if not name.endswith(" lock")) - 2
     assert own + 2 <= 8 * 4, counts
@@ -136,9 +140,10 @@ def test_questions_that_do_not_wait_for_each_other_are_asked_at_once(
 ) -> None:
     counting_bucket.behave(latency=0.05)
     graph._engine.entered.drop(lambda _: True)
-    log = list(asked(lambda: graph.mutate(KEYED, {"k": "x"})))
+    log = list(asked(lambda: [graph.mutate(KEYED, {"k": f"x{n}"}) for n in range(10)]))
     at_once = {(r.method, r.role) for r in log if r.inflight > 1}
     assert at_once & {("LIST", "sidecar"), ("GET", "ref"), ("LIST", "other")}
+    # The newest rows of the manifest are too many to be written anew in one of these writes.
     assert at_once & {("PUT", "data"), ("PUT", "deletion")}
 
 

@@ -26,7 +26,7 @@ UPDATE = 'query q($k: String) { update Person set { mail: $k } where name = "ada
 FRIENDS = "query q() { match { $p: Person  $p knows $f } return { $p.name, $f.name as friend } }"
 
 ONE_ROW = {
-    "manifest_probes": 2,
+    "manifest_probes": 3,
     "manifest_swaps": 1,
     "object_deletes": 1,
     "object_lists": 2,
@@ -36,8 +36,8 @@ ONE_ROW = {
     "table_commits": 1,
     "table_probes": 1,
 }
-"""Heal and contract are looked up (2 lists), the manifest is looked at twice (before preparing, and again with the
-turn taken), the sidecar comes and goes, one table is staged and committed, the manifest is swapped."""
+"""Heal and contract are looked up (2 lists), the manifest is looked at three times (before preparing, with the
+locks taken, and under the lock of publishers), the sidecar comes and goes, one table is staged and committed, the manifest is swapped."""
 
 
 @pytest.fixture
@@ -122,13 +122,12 @@ def test_a_write_costs_at_commit_300_what_it_cost_at_commit_5(graph: Graph) -> N
     assert found == [ONE_ROW] * 6
 
 
-def test_the_manifest_is_folded_once_in_as_many_commits_as_it_may_have_fragments(
-    graph: Graph,
-) -> None:
+def test_the_manifest_is_folded_once_in_some_hundred_commits(graph: Graph) -> None:
+    """A fragment holds the rows of several commits, so that there are seldom too many."""
     total: Counter[str] = Counter()
-    for number in range(4 * MANIFEST_FRAGMENTS_MAX):
+    for number in range(9 * MANIFEST_FRAGMENTS_MAX):
         total += Counter(write(graph, KEYLESS, number))
-    assert total["manifest_folds"] in (3, 4)
+    assert total["manifest_folds"] == 1
     # A fold leaves the known state behind, so that the next look loads it; nothing else ever does.
     assert total["manifest_scans"] <= total["manifest_folds"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import Interleaved, RecoveryRequired
+from omnigraph.errors import DriftError, Interleaved, OmniError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN, OperationId, TableKey
 from omnigraph.recovery.audit import RecoveryKind
@@ -61,4 +61,40 @@ def test_a_writer_stops_and_recovery_takes_it_back(
         assert_settled(graph)
         assert len(graph.commits()) == commits + 2
         WRITES["insert"].run(graph, "main", "2", None)
+        assert_settled(graph)
+
+
+def test_a_lone_writer_that_looks_no_more_meets_a_foreign_commit_all_the_same(
+    bucket: Bucket,
+) -> None:
+    """After its own last commit it asks nobody whether HEAD moved; its next commit must not take it for its own."""
+    uri, options = f"{bucket.uri}/g", bucket.storage_options
+    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+        graph.load(BASE, mode="append")
+        for number in range(2):
+            note(graph, "main", f"mine {number}")
+        before, table = content(graph), TableKey("node:Note")
+        with omnigraph.open(uri, storage_options=options) as stranger:
+            append_foreign(stranger, table)
+        with pytest.raises((Interleaved, DriftError)):
+            note(graph, "main", "on foreign rows")
+        assert content(graph) == before
+    with omnigraph.open(uri, storage_options=options) as graph:
+        assert content(graph) == before
+        note(graph, "main", "again")
+        assert len(content(graph)) == len(before) + 1
+        assert_settled(graph)
+
+
+def test_a_lone_writer_looks_again_when_its_own_write_failed_half_way(bucket: Bucket) -> None:
+    uri, options = f"{bucket.uri}/g", bucket.storage_options
+    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+        graph.load(BASE, mode="append")
+        note(graph, "main", "first")
+        with armed(Failpoint.TABLES_COMMITTED), pytest.raises(OmniError):
+            note(graph, "main", "left behind")
+        note(graph, "main", "next")
+        notes = [one for one in content(graph) if '"Note"' in one]
+        assert any("next" in one for one in notes)
+        assert any("left behind" in one for one in notes)
         assert_settled(graph)

@@ -199,7 +199,8 @@ def _visible(
         if is_next
         else None
     )
-    after = state.after(records, version, image, merged_commits)
+    fragments = None if image is None else manifest.rows.fragment_count(image)
+    after = state.after(records, version, image, merged_commits, fragments)
     if is_next:
         manifest.heads.keep(after)
         manifest.note_head(after.branch)

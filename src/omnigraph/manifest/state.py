@@ -158,10 +158,11 @@ class BranchState:
         version: Version,
         image: Image | None = None,
         merged_commits: pa.Table = NO_ROWS,
+        fragments: int | None = None,
     ) -> "BranchState":
         """Derive the state after a swap of these records and brought commits, without reading it back.
 
-        `image` is the image of that state, where it is cached.
+        `image` is the image of that state, where it is cached, and `fragments` counts those of its rows.
         """
         fresh = tuple(records)
         commits = [record for record in fresh if isinstance(record, GraphCommit)]
@@ -172,7 +173,7 @@ class BranchState:
                 self.image, pa.concat_tables([encode(fresh), merged_commits]), KEY, version
             ),
             table_history=self.table_history.after(fresh),
-            fragments=self.fragments + 1,
+            fragments=self.fragments + 1 if fragments is None else fragments,
             expected=(),
         )
         # Values that were decoded before are not decoded again.

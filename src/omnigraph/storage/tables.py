@@ -238,6 +238,10 @@ class Tables(Protocol):
         """Tell whether nothing was committed after a version that is pinned; one cheap probe."""
         ...
 
+    def has_landed(self, at: TableAt) -> bool:
+        """Tell whether this handle's own last commit of a table made a version, where a look would be a request."""
+        ...
+
     def open(self, at: TableAt) -> Table:
         """Open one version; a version opened before costs nothing."""
         ...

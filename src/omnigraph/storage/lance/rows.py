@@ -27,7 +27,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import Version
-from omnigraph.limits import FOLD_RATIO_MAX, IMAGE_ROUNDS_MAX, IMAGES_MAX
+from omnigraph.limits import FOLD_RATIO_MAX, IMAGE_ROUNDS_MAX, IMAGES_MAX, TAIL_ROWS_MAX
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches, files
 from omnigraph.storage.lance.datasets import Datasets
@@ -54,6 +54,26 @@ class RowAddress:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The row that every rival replaces: its address, and the rows of its fragment where they are known."""
+
+    key: str
+    address: RowAddress
+    rows: pa.Table | None = None
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether its fragment is so small that its other rows are written anew, and it goes as a whole."""
+        return self.rows is not None and self.rows.num_rows <= TAIL_ROWS_MAX
+
+    def list_beside(self, key: str) -> list[pa.Table]:
+        """The other rows of its fragment, if they are written anew."""
+        if self.rows is None or not self.is_movable:
+            return []
+        return [self.rows.filter(pc.not_equal(self.rows[key], self.key))]
+
+
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 """Field metadata that lets Lance detect two writers of one key; without it both would land."""
 
@@ -69,7 +89,7 @@ class LanceRows:
         self._path = path
         self._key = key
         self._images: Recent[_ImageKey, Image] = Recent(IMAGES_MAX)
-        self._guards: Recent[_ImageKey, tuple[str, RowAddress]] = Recent(IMAGES_MAX)
+        self._guards: Recent[_ImageKey, Guard] = Recent(IMAGES_MAX)
         self._incarnations: dict[str, Incarnation] = {}
         self._inside_root: set[str] = set()
 
@@ -171,36 +191,38 @@ class LanceRows:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
         dataset = copy.copy(self._open_dataset(image))
         fresh = fit_rows(rows, image.rows.schema)
-        location = self._guard(image, dataset, fresh, guard) if guard is not None else None
+        found = self._guard(image, dataset, fresh, guard) if guard is not None else None
         with translate_faults(
             StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
         ):
-            if location is None:
+            if found is None:
                 merge_rows(dataset, self._key, fresh)
             else:
+                fresh = pa.concat_tables([*found.list_beside(self._key), fresh])
                 at_once = self._datasets.root.is_distant
-                dataset = swap_guarded(dataset, location, fresh, at_once=at_once)
+                dataset = swap_guarded(dataset, found, fresh, at_once=at_once)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
         version = self._open(image.branch, dataset)
         if version == image.version + 1:
             cached = self._cache(swap_rows(image, rows, self._key, version))
-            if location is not None and guard is not None:
-                after = find_in_newest(dataset, fresh, self._key, guard)
-                self._guards.put(self._name(cached), (guard, after))
+            if found is not None:
+                after = find_in_newest(dataset, fresh, self._key, found.key)
+                self._guards.put(self._name(cached), after)
         return version
 
     def _guard(
         self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
-    ) -> RowAddress | None:
-        """Find the address of the guard row; None when these rows replace other rows too."""
+    ) -> "Guard | None":
+        """Find the guard row; None when these rows replace other rows too."""
         if not replaces_only(image.rows, rows, self._key, guard):
             return None
         known = self._guards.get(self._name(image))
-        if known is not None and known[0] == guard:
-            return known[1]
+        if known is not None and known.key == guard:
+            return known
         with translate_faults(StoreAction.READ, self._location(image)):
-            return find_row(dataset, self._key, guard)
+            address = find_row(dataset, self._key, guard)
+        return None if address is None else Guard(key=guard, address=address)
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
         """Set one entry of the schema metadata; `RowContention` when another writer changed any since."""
@@ -418,22 +440,25 @@ def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool
 
 
 def swap_guarded(
-    dataset: LanceDataset, guard: RowAddress, rows: pa.Table, *, at_once: bool = False
+    dataset: LanceDataset, guard: Guard, rows: pa.Table, *, at_once: bool = False
 ) -> LanceDataset:
     """Remove the guard row and add rows in one commit; Lance refuses it when a rival changed the guard's fragment.
 
-    It searches and reads no row, so that its cost does not depend on the size of the table. `at_once` writes its two
+    It searches and reads no row, so that its cost does not depend on the size of the table. Where `rows` bring the
+    other rows of the guard's fragment along, the fragment goes, and no deletion file is written. `at_once` writes two
     files at the same time, where each is a request over a network.
     """
-    if at_once:
+    if guard.is_movable:
+        added, rest = _write_added(dataset, rows), None
+    elif at_once:
         with ThreadPoolExecutor(1, "omnigraph-write") as pool:
             writing = pool.submit(_write_added, dataset, rows)
-            rest = _delete_guard(dataset, guard)
+            rest = _delete_guard(dataset, guard.address)
         added = writing.result()
     else:
-        added, rest = _write_added(dataset, rows), _delete_guard(dataset, guard)
+        added, rest = _write_added(dataset, rows), _delete_guard(dataset, guard.address)
     operation = LanceOperation.Update(
-        removed_fragment_ids=[guard.fragment] if rest is None else [],
+        removed_fragment_ids=[guard.address.fragment] if rest is None else [],
         updated_fragments=[] if rest is None else [rest],
         new_fragments=added,
     )
@@ -482,9 +507,10 @@ def fold_fragments(dataset: LanceDataset, chosen: list[LanceFragment]) -> LanceD
     return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
 
 
-def find_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> RowAddress:
-    """Give the address of the guard after its swap: the rows of a swap are one fragment, in their order."""
-    return RowAddress(max(dataset.fragment_ids()), pc.index(rows[key], guard).as_py())
+def find_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> Guard:
+    """Find the guard after its swap: the rows of a swap are one fragment, in their order."""
+    address = RowAddress(max(dataset.fragment_ids()), pc.index(rows[key], guard).as_py())
+    return Guard(key=guard, address=address, rows=rows)
 
 
 def merge_rows(dataset: LanceDataset, key: str, rows: pa.Table) -> None:

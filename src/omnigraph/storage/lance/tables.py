@@ -83,6 +83,7 @@ class LanceTables:
         self._datasets = datasets
         self._objects = objects
         self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
+        self._landed: Recent[tuple[str, str | None], Version] = Recent(TABLE_HANDLES_MAX)
         self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
         self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
@@ -121,6 +122,11 @@ class LanceTables:
         """Tell whether nothing was committed after a version that is pinned; one cheap probe."""
         return self._datasets.is_newest(at)
 
+    def has_landed(self, at: TableAt) -> bool:
+        """Tell whether this handle's own last commit of a table made a version, where a look would be a request."""
+        is_distant = self._datasets.root.is_distant
+        return is_distant and self._landed.get((at.path, at.branch)) == at.version
+
     def open(self, at: TableAt) -> LanceTable:
         """Open one version; a version opened before costs nothing."""
         opened = self._opened.get(at)
@@ -135,6 +141,7 @@ class LanceTables:
         """Drop opened versions: all, those of a path, those of a branch, or of both."""
         self._datasets.forget(path, branch)
         self._opened.drop(lambda at: path in (None, at.path) and branch in (None, at.branch))
+        self._landed.drop(lambda line: path in (None, line[0]) and branch in (None, line[1]))
 
     def transactions(
         self, path: str, branch: str | None, after: Version, upto: Version
@@ -430,6 +437,9 @@ class LanceTables:
         lock: CommitLock | None,
     ) -> Landed:
         """Move HEAD from the staged base to the next version, or raise."""
+        line = (staged.at.path, staged.at.branch)
+        # A commit that fails may have landed.
+        self._landed.pop(line)
         landed = commit.commit(
             self._datasets,
             staged.at,
@@ -440,6 +450,7 @@ class LanceTables:
             is_conditional=self._is_conditional,
         )
         record(Cost.TABLE_COMMITS)
+        self._landed.put(line, landed.at.version)
         return replace(landed, digests=staged.digests)
 
     def draft_commit(
@@ -519,6 +530,7 @@ class LanceTables:
         lock: CommitLock | None,
     ) -> Landed:
         """Move HEAD forward to a copy of an earlier version, only if HEAD is exactly `expected_head`."""
+        self._landed.pop((path, branch))
         head = self.head(path, branch)
         if head != expected_head:
             raise HeadMoved(path, expected_head, head)
