@@ -387,6 +387,26 @@ def test_a_server_is_refused_where_it_means_nothing(words: tuple[str, ...], reas
     assert reason in refusal(Commands()._json, *words)["error"]
 
 
+def test_branches_and_counts_of_a_served_graph_are_shown_as_those_at_hand(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    served, here = Commands("--server", server.url), Commands("--store", str(tmp_path / "g"))
+    served.load(LINES, "append")
+    served.branch("side")
+    for words in (
+        ("branch", "show", "side"),
+        ("commit", "list", "--stat"),
+        ("commit", "show", served.commits()["commits"][0]["graph_commit_id"]),
+    ):
+        shown = served._json(*words)
+        assert shown == here._json(*words)
+    assert shown["counts"]["Person"]["inserts"] > 0
+    assert "did you mean 'side'?" in refusal(served._json, "branch", "show", "sidde")["error"]
+    body = refusal(served._json, "commit", "list", "--all")
+    assert body["error"].startswith("--all needs the storage of the graph")
+    assert "instead of --server" in body["hint"]
+
+
 def test_a_token_goes_to_its_own_server_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

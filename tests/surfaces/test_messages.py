@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -16,6 +16,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import OmniError
 from omnigraph.surfaces.cli.wording import word_text
+from tests.support.commands import runner
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
 QUERIES = """\
@@ -96,6 +97,43 @@ PYTHON: dict[str, tuple[Call, list[str]]] = {
     "a branch that is not there": (
         lambda g, home: g.load(home / "people.jsonl", mode="append", branch="nope"),
         ["branch 'nope' not found", "from_branch="],
+    ),
+    "records beside the name of a type": (
+        lambda g, _: g.load(
+            [{"type": "Person", "data": {"name": "x"}}], type="Person", mode="append"
+        ),
+        ["unknown property 'type'", "is loaded without type=", "no changes were made"],
+    ),
+    "a moment before the graph": (
+        lambda g, _: g.snapshot(at="2020-01-01"),
+        ["state at '2020-01-01", "did not exist yet"],
+    ),
+    "nothing in place of a branch": (
+        lambda g, _: g.merge(cast("Any", None)),
+        ["'source' is text, not NoneType", "no changes were made"],
+    ),
+    "nothing in place of a commit": (
+        lambda g, _: g.commit(cast("Any", None)),
+        ["'id' is text, not NoneType"],
+    ),
+    "a branch into itself": (
+        lambda g, _: g.merge("main"),
+        ["the same branch 'main'", "nothing was written", "into="],
+    ),
+    "an unknown change": (
+        lambda g, _: g.changes(ops=cast("Any", ["upsert"])),
+        [
+            "'ops' takes insert, update, delete, not 'upsert'; did you mean 'insert'?",
+            "nothing was read",
+        ],
+    ),
+    "a misspelt column": (
+        lambda g, _: g.snapshot().scan("Person", ["nme"]),
+        ["column of Person 'nme' not found; did you mean 'name'?", "id, name, age"],
+    ),
+    "a misspelt column of a filter": (
+        lambda g, _: g.snapshot().scan("Person", ["name"], "agee > 3").read_all(),
+        ["'agee > 3' of Person cannot be evaluated", "agee", "nothing was read", "age > 30"],
     ),
     "an empty overwrite": (
         lambda g, _: g.load([], mode="overwrite"),
@@ -185,6 +223,67 @@ def test_a_wrong_command_is_told_what_to_do(folder: Path, case: str) -> None:
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert re.search(r"\b(mode|name|from_branch|type)=", done.stderr) is None, "no keywords"
+
+
+TYPED: dict[str, tuple[str, int, list[str]]] = {
+    "a file in place of a graph": (
+        "load people.jsonl --mode append",
+        2,
+        ["give --data people.jsonl and --mode append|merge|overwrite"],
+    ),
+    "a file in place of a query": (
+        "query people.gq --store g",
+        2,
+        ["query takes a query file as --query: --query people.gq"],
+    ),
+    "an unknown kind of commits": (
+        "commit list g --filter kind=laod",
+        2,
+        ["kind= takes linear, merge", "not 'laod'; did you mean 'load'?"],
+    ),
+    "a number that is too small": (
+        "commit list g --limit 0",
+        2,
+        ["--limit: it is 1 or more, not 0"],
+    ),
+    "a number that is none": ("cleanup g --keep x", 2, ["--keep: it is a whole number, not 'x'"]),
+    "an unknown kind of entities": (
+        "diff main review --store g --kind nodes",
+        2,
+        ["--kind: it takes node or edge, not 'nodes'; did you mean 'node'?"],
+    ),
+    "an unknown granularity": (
+        "branch merge review --store g --granularity cell",
+        2,
+        ["--granularity: it takes row or property, not 'cell'"],
+    ),
+    "a branch into itself": (
+        "branch merge main --store g",
+        1,
+        ["nothing was written", "with --into"],
+    ),
+    "a moment before the graph": ("snapshot g --at 2020-01-01", 1, ["state at '2020-01-01T00:00"]),
+    "files of rows for a shell": ("shell g --format parquet", 2, ["it takes table, kv, csv"]),
+}
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_a_wrong_word_of_a_command_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    typed, code, facts = TYPED[case]
+    monkeypatch.chdir(folder)
+    done = runner(monkeypatch, capsys)(*typed.split())
+    assert [fact for fact in facts if fact not in done.err] == []
+    assert done.code == code
+
+
+def test_a_row_that_is_not_there_is_told_with_how_many_there_are(graph: Graph) -> None:
+    result = graph.query(QUERIES, "all")
+    assert result[-1] == result[0]
+    for wrong in (1, -2):
+        with pytest.raises(IndexError, match=f"there is no row {wrong}: the result has 1 row"):
+            result[wrong]
 
 
 def test_an_update_that_matches_nothing_says_so(folder: Path) -> None:

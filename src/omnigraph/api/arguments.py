@@ -207,7 +207,7 @@ def _word_of(name: str, words: type[_Word], text: str) -> _Word:
     try:
         return words(text)
     except ValueError as error:
-        near = suggestion(did_you_mean(text, words))
+        near = suggestion(did_you_mean(text, map(str, words)))
         raise UserInputError(
             f"'{name}' takes {', '.join(words)}, not '{shorten(text)}'{near}; nothing was read"
         ) from error

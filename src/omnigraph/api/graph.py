@@ -798,7 +798,7 @@ class Graph:
             >>> graph.commit(newest.id).tables
             ('node:Person',)
         """
-        return Commit.of(find_commit(self._engine.manifest, str(id)))
+        return Commit.of(find_commit(self._engine.manifest, text_of("id", _name_of(id))))
 
     def operation(
         self, key: str, *, branch: str | None = None, actor: str | None = None
@@ -901,11 +901,12 @@ class Graph:
         from omnigraph.engine.merge.conflicts import parse_conflict_file
         from omnigraph.engine.merge.merge import merge
 
-        by = self._authorize_merge(actor, str(source), into, dry_run=dry_run)
+        name = text_of("source", _name_of(source))
+        by = self._authorize_merge(actor, name, into, dry_run=dry_run)
         with self._job(JobKind.MERGE, into, by, progress) as tell:
             return merge(
                 self._engine,
-                str(source),
+                name,
                 into,
                 granularity=granularity,
                 actor=by,
@@ -1562,6 +1563,11 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri} on {self._branch}{mode}>"
+
+
+def _name_of(given: object) -> object:
+    """The name of a branch, or the id of a commit, that is given itself; anything else as it is."""
+    return getattr(given, "name", getattr(given, "id", given))
 
 
 def _key(given: str | None) -> str | None:

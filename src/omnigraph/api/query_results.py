@@ -143,6 +143,8 @@ class QueryResult(Shown):
     def __getitem__(self, at: slice) -> "QueryResult": ...
     def __getitem__(self, at: int | slice) -> "dict[str, Any] | QueryResult":
         """One row, as in `rows`, or the result of some of the rows."""
+        if not isinstance(at, slice) and not -len(self) <= at < len(self):
+            raise IndexError(f"there is no row {at}: the result has {count_of(len(self), 'row')}")
         chosen = range(len(self))[at]
         if isinstance(chosen, int):
             return replace(self, found=self.found.slice(chosen, 1)).rows[0]

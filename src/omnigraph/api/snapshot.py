@@ -1,6 +1,7 @@
 """A snapshot: every table version of one moment, for as long as it is held."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,11 +21,13 @@ from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
+    EngineError,
     HistoryReclaimed,
     NotFound,
     NotFoundError,
     TableNotFound,
     UserInputError,
+    shorten,
 )
 from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.manifest.records import lance_branch
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.runner import Runner
 
 T = TypeVar("T")
+_REASON = re.compile(r"^.*?(?:Invalid user input: |Schema error: )+")
+"""What stands before the reason in the message of a scan."""
 
 
 class Snapshot:
@@ -234,9 +239,30 @@ class Snapshot:
         """
         with self._reading():
             found = self._open(type_name)
-            names = list(columns) if columns else self._order(type_name, found.schema.names)
-            rows = found.scan(names, filter)
+            names = names_of("columns", columns) or self._order(type_name, found.schema.names)
+            self._require_columns(type_name, names, found.schema.names)
+            rows = self._scan_filtered(type_name, found, names, filter)
         return public_reader(self._translate_reader(rows))
+
+    def _require_columns(self, type_name: str, names: Iterable[str], stored: Sequence[str]) -> None:
+        unknown = next((name for name in names if name not in stored), None)
+        if unknown is not None:
+            hint = f"the columns are {', '.join(self._order(type_name, stored))}"
+            raise NotFound(f"column of {type_name}", unknown, known=stored, hint=hint)
+
+    def _scan_filtered(
+        self, type_name: str, table: Table, names: Sequence[str], filter: str | None
+    ) -> pa.RecordBatchReader:
+        try:
+            return table.scan(names, filter)
+        except EngineError as error:
+            if filter is None:
+                raise
+            reason = _REASON.sub("", str(error)).partition("; nothing was")[0].rstrip(".")
+            raise UserInputError(
+                f"the filter '{shorten(filter)}' of {type_name} cannot be evaluated: {reason}; nothing was read",
+                hint="a filter is an SQL condition on the columns, such as age > 30",
+            ) from error
 
     def pin(self, type_name: str) -> "PinnedTable":
         """Name the table version of a type as a value that other processes can open and read.

@@ -27,7 +27,11 @@ def state_at(manifest: Manifest, branch: BranchName, at: At) -> BranchState:
     if isinstance(at, datetime):
         commit = current.lineage.at_moment(at)
         if commit is None:
-            raise NotFound("commit", f"at {at.isoformat()}", hint="the graph did not exist yet")
+            raise NotFound(
+                "state at",
+                at.isoformat(),
+                hint="the graph, or the branch, did not exist yet",
+            )
     else:
         commit = current.lineage.find(at) or _find_tagged(manifest, current, at)
     return state_of(manifest, branch, commit)

@@ -17,7 +17,7 @@ from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.engine.results import Commits
-from omnigraph.errors import UserInputError
+from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.remote import decode
 from omnigraph.remote.transport import KEY, Transport
@@ -212,6 +212,13 @@ class RemoteGraph:
         """Main, then the others by name, each with its head."""
         found = self._server.get(self._server.path("branches"))["details"]
         return Branches(decode.read_branch(one) for one in found)
+
+    def branch(self, name: str) -> Branch:
+        """One branch, with counts of commits ahead of and behind its parent."""
+        listed = {one.name: one for one in self.branches()}
+        if name not in listed:
+            raise NotFound("branch", name, known=listed)
+        return listed[name]
 
     def branch_create(
         self,
@@ -461,7 +468,7 @@ def _refuse_local(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if name not in _ALIKE and value not in (None, False, "row"):
             raise UserInputError(
-                f"'{name}' needs the storage of the graph, a server does not take it; nothing was sent",
+                f"{name}=… needs the storage of the graph, a server does not take it; nothing was sent",
                 hint="leave it out, or open the graph itself where it is stored: omnigraph.open(…)",
             )
 

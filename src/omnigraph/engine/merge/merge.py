@@ -243,7 +243,7 @@ def _check_names(source: str, target: str) -> tuple[BranchName, BranchName]:
     if ours == theirs:
         raise UserInputError(
             f"merge: source and target are the same branch '{ours}'; nothing was written",
-            hint="name the branch to merge from, and with `into` the one to merge into",
+            hint="name the branch to merge from, and with into= the one to merge into",
         )
     return ours, theirs
 

@@ -24,6 +24,8 @@ RESERVED = frozenset({*SYSTEM_COLUMNS, "_tombstone"})
 _NODE_KEYS = frozenset({"type", "data"})
 _EDGE_KEYS = frozenset({"edge", "from", "to", "data"})
 _COLUMNS = {"from": "src", "to": "dst"}
+_ENVELOPE = frozenset({"type", "data"})
+_WITHIN = "; a record that names its type is loaded without type="
 _ENDPOINTS = frozenset({"src", "dst", "from", "to"})
 
 
@@ -191,6 +193,7 @@ class Batch:
             if reserved
             else f"unknown property '{shorten(unknown)}' of {type_.name}"
             + suggestion(did_you_mean(str(unknown), known))
+            + (_WITHIN if data.keys() & _ENVELOPE == _ENVELOPE else "")
         )
         rule = "J08" if reserved else "J05"
         self.refuse(number, rule, message, type_.table_key, str(unknown), shorten(data[unknown]))

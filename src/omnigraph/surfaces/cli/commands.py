@@ -47,7 +47,7 @@ def _set_conversion(parameters: list[Any]) -> list[Any]:
 
 
 class _Conversion:
-    """Reads the value of one parameter; typer reads what is neither text, path nor choice."""
+    """Reads the value of one parameter; typer reads what is neither text, path, choice nor whole number."""
 
     def __init__(self, typers: Callable[[], Any]) -> None:
         self._typers = typers
@@ -66,6 +66,8 @@ class _Conversion:
         read = _PLAIN.get(get_args(kind)[0] if get_origin(kind) is list else kind)
         if read is not None:
             return [read(one) for one in value] if many else read(value)
+        if one_kind is int and not many:
+            return _read_number(value, param=param, ctx=ctx)
         if isinstance(kind, type) and isinstance(value, kind):
             return value
         return self._typers().coerce(value, param=param, ctx=ctx)
@@ -82,6 +84,20 @@ def _choose(choices: type[StrEnum], given: str, *, param: Any, ctx: Any) -> StrE
         raise typer.BadParameter(
             f"it takes {known}, not '{given}'{near}", ctx=ctx, param=param
         ) from None
+
+
+def _read_number(given: Any, *, param: Any, ctx: Any) -> int:
+    """A whole number that is not below the least that an option takes."""
+    least = param.type_descriptor.parameter_info.min
+    try:
+        number = int(given)
+    except ValueError:
+        raise typer.BadParameter(
+            f"it is a whole number, not '{given}'", ctx=ctx, param=param
+        ) from None
+    if least is not None and number < least:
+        raise typer.BadParameter(f"it is {least} or more, not {number}", ctx=ctx, param=param)
+    return number
 
 
 def _refuse_empty(given: list[Any], param: Any, ctx: Any) -> None:

@@ -140,7 +140,8 @@ def load(
     Example: omnigraph load people.omni --data people.jsonl --mode append
     """
     if not data or mode is None:
-        raise typer.BadParameter(f"give --data FILE and --mode {'|'.join(LoadMode)}")
+        file = uri if uri is not None and not data and Path(uri).is_file() else "FILE"
+        raise typer.BadParameter(f"give --data {file} and --mode {'|'.join(LoadMode)}")
     place_ = choose_graph(uri, store)
     if mode is LoadMode.OVERWRITE and not check:
         ask_consent("load --mode overwrite", place_, yes=yes, json=json)

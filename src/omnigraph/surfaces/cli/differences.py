@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.display import count_of, spell_cell
 from omnigraph.errors.wording import shorten
-from omnigraph.ids import EntityKind, Op, type_name
+from omnigraph.ids import EntityKind, Op, TableKey, type_name
 from omnigraph.surfaces.cli.address import Json, Store, choose_graph, complete_branch, open_store
 from omnigraph.surfaces.cli.output import note, print_columns, say, say_json
 from omnigraph.surfaces.cli.terminal import Ink, paint
@@ -127,11 +127,13 @@ def commit_changes(
 
 
 def count_types(changes: "Iterable[Change]") -> Counts:
-    """Count changes by type, in the order of their tables."""
-    found: dict[str, Counter[str]] = {}
+    """Count changes by type, in the order of their table keys."""
+    found: dict[TableKey, Counter[str]] = {}
     for change in changes:
-        found.setdefault(change.type_name, Counter())[str(change.op)] += 1
-    return {name: (n["insert"], n["update"], n["delete"]) for name, n in found.items()}
+        found.setdefault(change.table_key, Counter())[str(change.op)] += 1
+    return {
+        type_name(key): (n["insert"], n["update"], n["delete"]) for key, n in sorted(found.items())
+    }
 
 
 def wire_counts(counts: Counts) -> dict[str, dict[str, int]]:

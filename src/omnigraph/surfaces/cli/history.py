@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.display import count_of, spell_moment
-from omnigraph.errors import ChangeDiffRefused, HistoryReclaimed
+from omnigraph.errors import ChangeDiffRefused, HistoryReclaimed, did_you_mean, suggestion
 from omnigraph.ids import RECOVERY_ACTOR, TableKey, type_name
 from omnigraph.surfaces.cli.address import (
     Actor,
@@ -98,7 +98,7 @@ def branch_show(name: Name, store: Store = None, json: Json = False) -> None:
     """
     with open_store(choose_graph(store)) as graph:
         found = graph.branch(name)
-        own = graph.commits(branch=name, limit=found.ahead or 0) if found.parent else []
+        own = graph.commits(branch=name, limit=found.ahead) if found.ahead else []
         tables = sorted({table for commit in own for table in commit.tables})
     if json:
         say_json(found.to_dict() | {"tables": tables})
@@ -219,10 +219,10 @@ def commit_show(
     with open_store(choose_graph(store)) as graph:
         found = graph.commit(commit)
         settled = next((one for one in graph.recoveries() if one.commit == found.id), None)
-        counts = None if json else _count_changes(graph, found)
+        counts = _count_changes(graph, found)
     if json:
         recovered = {} if settled is None else {"recovery": settled.to_dict()}
-        say_json(found.to_dict() | recovered)
+        say_json(found.to_dict() | _wire(counts) | recovered)
         return
     print_facts(
         {
@@ -288,9 +288,20 @@ def _filters(given: list[str] | None) -> dict[str, Any]:
                 f"'{pair}' is not one of {', '.join(f'{k}=…' for k in _FILTERS)}"
             )
         found[key] = _parse_moment(value) if key in ("since", "until") else value
+    if "kind" in found:
+        _require_kind(found["kind"])
     if isinstance(found.get("until"), str):
         raise typer.BadParameter(f"until={found['until']} is no moment, as in 2026-01-31T10:00:00")
     return found
+
+
+def _require_kind(kind: str) -> None:
+    from omnigraph.manifest.records import CommitKind
+
+    known = dict.fromkeys(["linear", "merge", "recovery", *map(str, CommitKind)])
+    if kind not in known:
+        near = suggestion(did_you_mean(kind, known))
+        raise typer.BadParameter(f"kind= takes {', '.join(known)}, not '{kind}'{near}")
 
 
 def _parse_moment(text: str) -> str | datetime:

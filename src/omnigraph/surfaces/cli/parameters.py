@@ -57,6 +57,8 @@ def read_query(command: str, name: str | None, file: str | None, text: str | Non
         return text
     if name is not None and Path(name).is_dir():
         raise typer.BadParameter(f"{command} takes the graph as --store: --store {name}")
+    if name is not None and file is None and Path(name).is_file():
+        raise typer.BadParameter(f"{command} takes a query file as --query: --query {name}")
     given = "both" if file is not None else "neither"
     raise typer.BadParameter(f"give either --query FILE or -e TEXT; {given} was given")
 

@@ -12,12 +12,14 @@ _FLAGS = {
     "actor": "--as",
     "allow_data_loss": "--allow-data-loss",
     "allow_empty": "--allow-empty",
+    "all": "--all",
     "allow_older_base": "--allow-older-base",
     "at": "--at",
     "branch": "--branch",
     "confirm": "--confirm",
     "force": "--force",
     "from_branch": "--from",
+    "granularity": "--granularity",
     "if_commit": "--if-commit",
     "into": "--into",
     "keep": "--keep",
@@ -35,6 +37,10 @@ _ARGUMENT = re.compile(rf"(?<![\w.$])({'|'.join(_FLAGS)})=(True\b|…|'[\w./:+-]
 _SENTENCES = (
     (re.compile(r"name one of them: name='(\w+)'"), r"name one of them after the command: \1"),
     (re.compile(r"spark=False"), "--engine local"),
+    (
+        re.compile(r"open the graph itself where it is stored: omnigraph\.open\(…\)"),
+        "name the graph by its path or URI instead of --server",
+    ),
     (re.compile(r"\b(?:leave out|without) --engine local"), "leave out --engine local"),
 )
 
