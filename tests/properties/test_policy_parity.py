@@ -309,7 +309,7 @@ def run(folder: Path, seed: int, policies: int) -> None:
 
 
 def test_every_gate_decides_the_same(folder: Path) -> None:
-    run(folder, 1, 20)
+    run(folder, 1, 8)
 
 
 @pytest.mark.soak

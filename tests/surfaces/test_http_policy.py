@@ -188,7 +188,7 @@ def server(folder: Path) -> Iterator[ServerProcess]:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clients(server: ServerProcess) -> Iterator[dict[str, httpx.Client]]:
     made = {one: server.client(f"t-{one}") for one in ACTORS}
     yield made
