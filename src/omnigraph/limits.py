@@ -144,6 +144,12 @@ LEASE_RENEW_SECONDS = 10.0
 LEASE_MARGIN_PART = 6
 """A holder stops trusting its lease this part of its life early, a rival waits as much longer: clocks differ."""
 
+LEASE_TURN_SECONDS = 1.0
+"""How long a waiter has to take a lease that was released before the next in line may: some polls."""
+
+LEASE_WAITERS_MAX = 64
+"""Processes that stand in line for a lease; others look again until there is room."""
+
 STORE_CONNECT_SECONDS = 5.0
 """An object store that does not answer by then is reported as unreachable."""
 
@@ -157,7 +163,7 @@ OBJECT_GUARD_SECONDS_MAX = 30.0
 """A guard on local objects is held for microseconds; a longer wait means a stopped process holds it."""
 
 OBJECT_ROUNDS_MAX = 16
-"""Times a local write begins again when its directory is removed, or its temporary name taken, under it."""
+"""Times a write begins again when others change what it replaces under it: a directory, a temporary name, a lease."""
 
 LOCK_WAIT_SECONDS = 60.0
 """How long a writer waits for a live one when `lock_wait` says nothing else: longer than almost every commit."""

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +14,10 @@ from omnigraph.limits import (
     LEASE_POLL_SECONDS,
     LEASE_RENEW_SECONDS,
     LEASE_SECONDS,
+    LEASE_TURN_SECONDS,
+    LEASE_WAITERS_MAX,
     LEASES_KNOWN_MAX,
+    OBJECT_ROUNDS_MAX,
 )
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.layout import LOCKS, lock_name
@@ -34,16 +38,39 @@ class Lease:
     token: int
     expires_us: int
     holder: Holder | None = None
+    waiting: tuple[str, ...] = ()
+    """Who waits for the lock, in the order in which they came."""
+    released_us: int = 0
+    """When the lock was released; 0 while it is held, and where an earlier release wrote the lease."""
 
     def to_json(self) -> str:
         """The stored form."""
         body = {"owner": self.owner, "token": self.token, "expires": self.expires_us}
         held = {} if self.holder is None else {"holder": self.holder.to_json()}
-        return json.dumps(body | held)
+        queue = {"waiting": self.waiting, "released": self.released_us} if self.waiting else {}
+        return json.dumps(body | held | queue)
 
     def is_free(self, now_us: int, margin_us: int) -> bool:
         """Whether a rival may take it: it was released, or it expired by more than clocks may differ."""
         return self.owner is None or now_us > self.expires_us + margin_us
+
+    def may_take(self, waiter: str, now_us: int) -> bool:
+        """Whether it is the turn of a waiter: the first at once, the others when those before them had their time.
+
+        Somebody before may have died; that nobody else has the lock is decided by the store, not here.
+        """
+        if not self.waiting:
+            return True
+        if waiter not in self.waiting:
+            return False
+        since = self.released_us or self.expires_us
+        place = self.waiting.index(waiter)
+        return place == 0 or now_us - since > place * LEASE_TURN_SECONDS * _US
+
+    def waiting_after(self, waiter: str) -> tuple[str, ...]:
+        """Who waits on when a waiter gets the lock; those before it did not come in time and are dropped."""
+        place = self.waiting.index(waiter) if waiter in self.waiting else -1
+        return self.waiting[place + 1 :]
 
 
 def lease_of(text: str, path: str) -> Lease:
@@ -55,6 +82,8 @@ def lease_of(text: str, path: str) -> Lease:
             token=int(body["token"]),
             expires_us=int(body["expires"]),
             holder=holder_of(body.get("holder")),
+            waiting=tuple(map(str, body.get("waiting", ()))),
+            released_us=int(body.get("released", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(
@@ -62,6 +91,10 @@ def lease_of(text: str, path: str) -> Lease:
             storage_kind=StorageKind.PERMANENT,
             hint="make sure that no writer runs, then remove the file",
         ) from error
+
+
+def _is_same(found: Lease, ours: Lease) -> bool:
+    return (found.owner, found.token) == (ours.owner, ours.token)
 
 
 def _lease_path(key: str) -> str:
@@ -119,7 +152,8 @@ class LeaseLock:
 class LeaseLocks:
     """Leases under `__locks/`, created by put-if-absent, renewed and taken over by put-if-match.
 
-    A release writes the lease without an owner instead of removing it: its token must keep growing.
+    Whoever finds a lease held writes its name into it, so that a busy process does not take it again before others had
+    their turn; the order is a courtesy, and only the conditions of the store decide who holds the lock. A release writes the lease without an owner instead of removing it: its token must keep growing.
     """
 
     def __init__(
@@ -146,15 +180,19 @@ class LeaseLocks:
         """Acquire the lock of a key; that of a dead holder is free when its lease has expired."""
         path = _lease_path(key)
         deadline = self._runtime.monotonic() + wait
+        waiter = self._name_owner()
         pause = LEASE_POLL_SECONDS / 16
-        lock = self._try_reacquire(key, path, activity) or self._try(key, path, activity)
+        lock = self._try_reacquire(key, path, activity) or self._try(
+            key, path, activity, waiter, is_queued=wait > 0
+        )
         while lock is None:
             left = deadline - self._runtime.monotonic()
             if left <= 0:
+                self._leave_queue(path, waiter, was_queued=wait > 0)
                 return None
             self._runtime.wait(min(left, pause / 2 + self._runtime.jitter(pause)))
             pause = min(pause * 2, LEASE_POLL_SECONDS)
-            lock = self._try(key, path, activity)
+            lock = self._try(key, path, activity, waiter, is_queued=True)
         self._keep(lock)
         return lock
 
@@ -170,27 +208,65 @@ class LeaseLocks:
     def _is_free(self, lease: Lease) -> bool:
         return lease.is_free(self._runtime.now_us(), int(self._margin * _US))
 
-    def _try(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
+    def _try(
+        self, key: str, path: str, activity: Activity, waiter: str, *, is_queued: bool
+    ) -> LeaseLock | None:
+        """Take the lock if it is free and the waiter's turn; a waiter that is queued stands in line else."""
         seen = self._objects.read_versioned(path)
-        current = lease_of(seen.text, path) if seen is not None else None
-        if current is not None and not self._is_free(current):
-            return None
-        return self._try_take(key, path, activity, current, None if seen is None else seen.token)
+        if seen is None:
+            return self._try_take(key, path, activity, waiter, None, None)
+        current = lease_of(seen.text, path)
+        may_take = not is_queued or current.may_take(waiter, self._runtime.now_us())
+        if self._is_free(current) and may_take:
+            return self._try_take(key, path, activity, waiter, current, seen.token)
+        has_room = len(current.waiting) < LEASE_WAITERS_MAX
+        if is_queued and has_room and waiter not in current.waiting:
+            queued = replace(current, waiting=(*current.waiting, waiter))
+            self._try_queue(path, queued, seen.token)
+        return None
+
+    def _try_queue(self, path: str, queued: Lease, version: str) -> None:
+        # Another wrote the lease meanwhile, or the store fails: the next look tells.
+        with suppress(StorageError):
+            self._objects.put_if_match(path, queued.to_json(), version)
+
+    def _leave_queue(self, path: str, waiter: str, *, was_queued: bool) -> None:
+        """Take the name of a waiter that gives up out of the lease; if that fails, others wait a moment longer."""
+        if not was_queued:
+            return
+        with suppress(StorageError):
+            seen = self._objects.read_versioned(path)
+            current = None if seen is None else lease_of(seen.text, path)
+            if seen is not None and current is not None and waiter in current.waiting:
+                left = tuple(one for one in current.waiting if one != waiter)
+                self._try_queue(path, replace(current, waiting=left), seen.token)
 
     def _try_reacquire(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
         """Acquire a lock that this process released last; fails when another process acquired it since."""
         released = self._released.pop(path)
-        lock = None if released is None else self._try_take(key, path, activity, *released)
+        if released is None:
+            return None
+        lock = self._try_take(key, path, activity, self._name_owner(), *released)
         if lock is not None:
             lock.unbroken = True
         return lock
 
+    def _name_owner(self) -> str:
+        return f"{socket.gethostname()}:{os.getpid()}:{self._runtime.new_id()}"
+
     def _try_take(
-        self, key: str, path: str, activity: Activity, current: Lease | None, seen: str | None
+        self,
+        key: str,
+        path: str,
+        activity: Activity,
+        owner: str,
+        current: Lease | None,
+        seen: str | None,
     ) -> LeaseLock | None:
         started = self._runtime.monotonic()
         lease = Lease(
-            owner=f"{socket.gethostname()}:{os.getpid()}:{self._runtime.new_id()}",
+            owner=owner,
+            waiting=() if current is None else current.waiting_after(owner),
             token=1 if current is None else current.token + 1,
             expires_us=self._expiry(),
             holder=Holder.of_this_process(activity, self._runtime.now_us()),
@@ -226,8 +302,7 @@ class LeaseLocks:
         seen = self._objects.read_versioned(path)
         if seen is None:
             return None
-        found = lease_of(seen.text, path)
-        return seen.token if (found.owner, found.token) == (lease.owner, lease.token) else None
+        return seen.token if _is_same(lease_of(seen.text, path), lease) else None
 
     def _expiry(self) -> int:
         return self._runtime.now_us() + int(self._seconds * _US)
@@ -262,27 +337,36 @@ class LeaseLocks:
             started = self._runtime.monotonic()
             lease = replace(lock.lease, expires_us=self._expiry())
             try:
-                version = self._rewrite(lock, lease)
+                rewritten = self._rewrite(lock, lease)
             except StorageError:
                 # The lease may expire: `still_held` becomes false by itself while the store does not answer.
                 return False
-            if version is None:
+            if rewritten is None:
                 lock.over = True
             else:
-                lock.landed(lease, version, started, self._seconds)
+                lock.landed(*rewritten, started, self._seconds)
             return True
 
-    def _rewrite(self, lock: LeaseLock, lease: Lease) -> str | None:
-        """Replace our lease by its next state; None when another process took it over."""
+    def _rewrite(self, lock: LeaseLock, lease: Lease) -> tuple[Lease, str] | None:
+        """Replace our lease by its next state, which keeps those who stand in line; None when another process took it over."""
         if lock.version is not None:
             version = self._objects.put_if_match(lock.path, lease.to_json(), lock.version)
             if version is not None:
-                return version
-        # Either another process took it over, or an earlier answer was lost and the noted version is old.
-        found = self._find(lock.path, lock.lease)
-        if found is None:
-            return None
-        return self._objects.put_if_match(lock.path, lease.to_json(), found)
+                return lease, version
+        # Another process took it over or stands in line, or an earlier answer was lost and the noted version is old.
+        for _ in range(OBJECT_ROUNDS_MAX):
+            seen = self._objects.read_versioned(lock.path)
+            current = None if seen is None else lease_of(seen.text, lock.path)
+            if seen is None or current is None or not _is_same(current, lock.lease):
+                return None
+            kept = replace(lease, waiting=current.waiting)
+            version = self._objects.put_if_match(lock.path, kept.to_json(), seen.token)
+            if version is not None:
+                return kept, version
+        raise StorageError(
+            f"the lease '{lock.path}' was written by those who wait {OBJECT_ROUNDS_MAX} times in a row",
+            storage_kind=StorageKind.TRANSIENT,
+        )
 
     # ---- releasing
 
@@ -296,10 +380,17 @@ class LeaseLocks:
             if lock.over:
                 return
             lock.over = True
-            free = replace(lock.lease, owner=None, expires_us=0, holder=None)
+            free = replace(
+                lock.lease,
+                owner=None,
+                expires_us=0,
+                holder=None,
+                released_us=self._runtime.now_us(),
+            )
             try:
-                version = self._rewrite(lock, free)
+                rewritten = self._rewrite(lock, free)
             except StorageError:
                 return
-            if version is not None:
-                self._released.put(lock.path, (free, version))
+            # Whoever stands in line comes first: only then may this process not take the lock again as it left it.
+            if rewritten is not None and not rewritten[0].waiting:
+                self._released.put(lock.path, rewritten)

@@ -24,6 +24,7 @@ from omnigraph.storage.layout import lock_name, root_of
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.locks.lease import LeaseLock, LeaseLocks
 from omnigraph.storage.locks.table import FileLocks, Locks, ProcessLocks, TableLock, open_locks
+from omnigraph.storage.objects.protocol import Versioned
 from tests.support.fault_objects import Failure, FaultObjects
 from tests.support.lock_work import (
     LEASE,
@@ -452,6 +453,86 @@ def faulty(tmp_path: Path) -> FaultObjects:
 def busy_leases(objects: FaultObjects, seconds: float = LEASE) -> LeaseLocks:
     """Leases that are renewed all the time."""
     return LeaseLocks(objects, lease_seconds=seconds, renew_seconds=0.1)
+
+
+def line_of(where: LockPlace) -> list[str]:
+    """Who stands in line for the only lease."""
+    return list(stored(where).get("waiting", ()))
+
+
+@leases_only
+def test_a_busy_process_does_not_pass_those_who_stand_in_line_for_a_lease(where: LockPlace) -> None:
+    served: list[int] = []
+
+    def serve(number: int) -> None:
+        own = where.open()
+        lock = taken(own, wait=200)
+        served.append(number)
+        own.release(lock)
+
+    busy = where.open()
+    lock = taken(busy)
+    waiters = [threading.Thread(target=serve, args=[number]) for number in range(3)]
+    for place, waiter in enumerate(waiters, 1):
+        waiter.start()
+        eventually(lambda place=place: len(line_of(where)) == place)  # type: ignore[misc]
+    busy.release(lock)
+    again = taken(busy, wait=200)
+    served.append(3)
+    busy.release(again)
+    for waiter in waiters:
+        waiter.join(200)
+    assert served == [0, 1, 2, 3]
+    assert line_of(where) == []
+
+
+@leases_only
+def test_whoever_gives_up_leaves_the_line_and_whoever_died_in_it_is_passed(
+    where: LockPlace,
+) -> None:
+    one, other = where.open(), where.open()
+    lock = taken(one)
+    assert other.acquire(KEY, wait=0.2) is None
+    assert line_of(where) == []
+    objects = where.store_root.open()
+    (path,) = objects.list("__locks")
+    one.release(lock)
+    lock = taken(one)
+    seen = objects.read_versioned(path)
+    assert seen is not None
+    dead = json.loads(seen.text) | {"waiting": ["a process that died"], "released": 0}
+    assert objects.put_if_match(path, json.dumps(dead), seen.token)
+    one.release(lock)
+    # Somebody who does not wait takes what is free.
+    lock = taken(other)
+    assert line_of(where) == ["a process that died"]
+    other.release(lock)
+    other.release(taken(other, wait=200))
+    assert line_of(where) == []
+
+
+def test_a_lease_is_released_and_renewed_while_others_come_into_line(faulty: FaultObjects) -> None:
+    """Between the look and the write of its holder another name appears, again and again."""
+    locks = busy_leases(faulty)
+    lock = taken(locks)
+    path = f"__locks/{lock_name(KEY)}.json"
+    names = iter("abc")
+
+    class Joining(FaultObjects):
+        def read_versioned(self, path: str) -> Versioned | None:
+            seen, name = super().read_versioned(path), next(names, None)
+            if seen is not None and name is not None:
+                body = json.loads(seen.text)
+                body["waiting"] = [*body.get("waiting", ()), name]
+                super().put_if_match(path, json.dumps(body), seen.token)
+            return seen
+
+    locks._objects = Joining(faulty, root_of("/"))
+    assert isinstance(lock, LeaseLock)
+    lock.version = None
+    locks.release(lock)
+    left = json.loads(faulty.read(path) or "")
+    assert (left["owner"], left["waiting"]) == (None, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("operation", ["put_if_absent", "put_if_match"])
