@@ -21,7 +21,18 @@ READS_GRAPH = tuple(
     for one in ALL
     if one not in PLAIN
     and one.split()[0]
-    not in ("init", "alias", "profile", "completion", "fmt", "serve", "login", "logout", "policy")
+    not in (
+        "init",
+        "alias",
+        "profile",
+        "graphs",
+        "completion",
+        "fmt",
+        "serve",
+        "login",
+        "logout",
+        "policy",
+    )
     and one != "schema infer"
 )
 FILLED = {

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import ConfigError
-from omnigraph.surfaces.cli.config import choose_store, load_config
+from omnigraph.surfaces.cli.config import choose_scope, load_config
 
 SCHEMA = "node Person { name: String @key }\n"
 
@@ -50,7 +50,7 @@ def test_what_is_named_first_wins_and_nothing_is_mixed(
     environment = {"OMNIGRAPH_HOME": str(folder / "home")}
 
     def chosen(**more: str) -> str | None:
-        return choose_store({**environment, **more})[0]
+        return choose_scope({**environment, **more})[0].store
 
     monkeypatch.chdir(folder)
     assert chosen() == str(folder / "one")
@@ -101,7 +101,7 @@ def test_commands_use_the_graph_that_is_configured(folder: Path) -> None:
         ("defaults: 3\n", ["defaults holds no mapping"]),
         ("defaults: { store: a, server: b }\n", ["both a server and a store"]),
         ("defaults: { store: a, default_graph: b }\n", ["default_graph"]),
-        ("defaults: { server: b }\n", ["defaults names a server", "give the path or URI"]),
+        ("defaults: { server: b }\n", ["unknown server 'b'"]),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_by_name(

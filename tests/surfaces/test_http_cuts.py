@@ -64,7 +64,9 @@ def write_through(
 def cut_everywhere(server: ServerProcess, write: Write, offsets: int | None) -> None:
     kind = f"{write.__name__} at {offsets or 'every offset'}"
     with omnigraph.connect(server.url) as whole, cutting(server.url) as cutter:
-        write_through(cutter, whole, write, f"{kind} measured", None)
+        # The first merge is a fast-forward, whose answer is longer than those that follow.
+        for number in range(2):
+            write_through(cutter, whole, write, f"{kind} measured {number}", None)
         lengths = dict(cutter.carried)
         assert all(length > 200 for length in lengths.values())
         every = [(side, after) for side in Side for after in range(lengths[side])]
@@ -78,7 +80,7 @@ def cut_everywhere(server: ServerProcess, write: Write, offsets: int | None) -> 
         assert cutter.cuts == len(chosen)
         found = [row["p.name"] for row in whole.query(NAMES)]
         assert len(found) == len(set(found))
-        assert len([one for one in found if one.startswith(kind)]) == len(chosen) + 1
+        assert len([one for one in found if one.startswith(kind)]) == len(chosen) + 2
 
 
 @pytest.mark.parametrize("write", [mutate, load, merge])
@@ -87,6 +89,7 @@ def test_a_cut_anywhere_leaves_one_commit(server: ServerProcess, write: Write) -
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("write", [mutate, load, merge])
 def test_a_cut_at_every_byte_leaves_one_commit(server: ServerProcess, write: Write) -> None:
     cut_everywhere(server, write, None)

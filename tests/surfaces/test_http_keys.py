@@ -50,6 +50,7 @@ def test_every_acknowledged_write_survives_two_kills_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_every_acknowledged_write_survives_fifty_kills_once(tmp_path: Path) -> None:
     kill_under_writers(tmp_path, rounds=50)
 

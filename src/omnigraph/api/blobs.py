@@ -1,8 +1,9 @@
 """One Blob value of one entity: what it is, and its bytes."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from omnigraph.ids import TableKey, is_node, type_name
 from omnigraph.limits import BLOB_CHUNK_BYTES
 from omnigraph.manifest.view import View
 from omnigraph.storage.blobs import is_blob
-from omnigraph.storage.tables import Table
 from omnigraph.values import dataclass
 
 
@@ -33,8 +33,8 @@ class Blob:
     snapshot: str | None
     """The commit that was asked for, None for the newest."""
     commit: str | None
-    table: Table = field(repr=False)
-    row_id: int = field(repr=False)
+    fetch: Callable[[int, int], bytes] = field(repr=False)
+    """Reads so many bytes from an offset on."""
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
         """The bytes from `offset` on, at most `length` of them; an external blob is not downloaded."""
@@ -59,7 +59,7 @@ class Blob:
     def _read_between(self, start: int, end: int) -> Iterator[bytes]:
         for place in range(start, end, BLOB_CHUNK_BYTES):
             count = min(BLOB_CHUNK_BYTES, end - place)
-            yield self.table.blob_range(self.property, self.row_id, place, count)
+            yield self.fetch(place, count)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form, without unknown facts."""
@@ -110,6 +110,5 @@ def find_blob(
         branch=view.branch,
         snapshot=at,
         commit=view.commit,
-        table=table,
-        row_id=row_id,
+        fetch=partial(table.blob_range, name, row_id),
     )

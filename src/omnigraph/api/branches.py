@@ -14,7 +14,7 @@ from omnigraph.manifest.branches import list_branches, read_head
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
-from omnigraph.runtime import datetime_of
+from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass
 
 
@@ -39,10 +39,12 @@ class Branch:
     """Whether an earlier call with the same idempotency key made it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form; counts are there where commits were counted."""
+        """The wire form; times and counts are there where they are known."""
+        times = {"created_at": self.created_at, "head_at": self.head_at}
         counts = {"ahead": self.ahead, "behind": self.behind}
         return (
             {"name": self.name, "head": self.head, "parent": self.parent}
+            | {name: us_of(time) for name, time in times.items() if time is not None}
             | {name: count for name, count in counts.items() if count is not None}
             | show_replayed(self.replayed)
         )

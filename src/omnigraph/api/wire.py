@@ -105,6 +105,8 @@ class BranchOutput(TypedDict):
     name: str
     head: str | None
     parent: str | None
+    created_at: NotRequired[int]
+    head_at: NotRequired[int]
     ahead: NotRequired[int]
     behind: NotRequired[int]
 

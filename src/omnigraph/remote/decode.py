@@ -2,11 +2,13 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.blobs import Blob
 from omnigraph.api.branches import Branch
 from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
 from omnigraph.api.query_results import QueryResult
@@ -26,7 +28,7 @@ from omnigraph.engine.history.changes import Endpoints
 from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import Outcome
-from omnigraph.ids import MAIN, Op, edge_key, node_key
+from omnigraph.ids import MAIN, Op, TableKey, edge_key, node_key
 from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import datetime_of
 
@@ -56,9 +58,15 @@ def read_branch(body: Body) -> Branch:
         name=body["name"],
         head=body["head"],
         parent=body["parent"],
+        created_at=_read_moment(body.get("created_at")),
+        head_at=_read_moment(body.get("head_at")),
         ahead=body.get("ahead"),
         behind=body.get("behind"),
     )
+
+
+def _read_moment(us: int | None) -> datetime | None:
+    return None if us is None else datetime_of(us)
 
 
 def _read_commit_of(body: Body) -> Commit | None:
@@ -229,6 +237,36 @@ def _read_row(body: Body, side: str) -> dict[str, Any] | None:
     ends = image.get("endpoints")
     named = {} if ends is None else {"src": ends["from"], "dst": ends["to"]}
     return {"id": body["id"], **named, **image["properties"]}
+
+
+# ---- blobs
+
+
+def read_blob(
+    headers: Mapping[str, str],
+    key: TableKey,
+    id: str,
+    property: str,
+    *,
+    branch: str,
+    snapshot: str | None,
+    fetch: Callable[[int, int], bytes],
+) -> Blob:
+    """Read what headers tell of a blob; an external one is only a place."""
+    place = headers.get("location")
+    return Blob(
+        table_key=key,
+        id=id,
+        property=property,
+        kind="external" if place is not None else headers["omnigraph-blob-kind"],
+        size=None if place is not None else int(headers["content-length"]),
+        uri=place,
+        etag=headers.get("etag", ""),
+        branch=branch,
+        snapshot=snapshot,
+        commit=headers.get("omnigraph-snapshot-id"),
+        fetch=fetch,
+    )
 
 
 # ---- rows

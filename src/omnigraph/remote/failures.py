@@ -9,7 +9,12 @@ from omnigraph.errors import InternalError, OmniError
 from omnigraph.remote.decode import read_conflict
 
 _PLAIN = {"error", "code", "kind", "hint", "outcome", "request_id"}
-_GROUPS = {400: errors.UserInputError, 401: errors.Unauthenticated, 403: errors.AuthError}
+_GROUPS = {
+    400: errors.UserInputError,
+    401: errors.Unauthenticated,
+    403: errors.AuthError,
+    404: errors.NotFoundError,
+}
 
 
 def error_of(body: Any, status: int, headers: Mapping[str, str]) -> OmniError:

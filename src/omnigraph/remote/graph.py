@@ -4,18 +4,29 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+
 from omnigraph.api.branches import Branch, Branches
-from omnigraph.api.comparisons import ChangeBlock, Diff, FeedPage, MergeResult
+from omnigraph.api.comparisons import (
+    Baseline,
+    ChangeBlock,
+    ChangePage,
+    Diff,
+    FeedPage,
+    MergeResult,
+)
 from omnigraph.api.query_results import QueryResult
 from omnigraph.api.results import Commit, Job, LoadResult, MutationResult, SchemaApplyResult
 from omnigraph.api.texts import read_source, schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraph.engine.history.feed import write_lines
 from omnigraph.engine.results import Commits
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN
@@ -23,10 +34,12 @@ from omnigraph.remote import decode
 from omnigraph.remote.transport import KEY, Transport
 
 if TYPE_CHECKING:
+    from omnigraph.api.blobs import Blob
     from omnigraph.api.types import Kinds, Mode, Ops
 
 ARROW = "application/vnd.apache.arrow.stream"
 CONDITION = "Omnigraph-If-Graph-Commit"
+SNAPSHOT = "omnigraph-snapshot-id"
 LINES = {"content-type": "application/x-ndjson"}
 
 Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
@@ -131,6 +144,37 @@ class RemoteGraph:
         body = self._target(branch, at) | {"type_names": None if types is None else list(types)}
         with self._server.stream("POST", self._server.path("export"), json=body) as found:
             yield from found.iter_bytes()
+
+    def blob(
+        self,
+        type_name: str,
+        id: str,
+        property: str,
+        *,
+        branch: str | None = None,
+        at: str | int | Commit | None = None,
+    ) -> "Blob":
+        """One Blob value of one entity: its size, and its bytes when they are read."""
+        key = self.catalog.table(type_name).table_key
+        query = {"entity": key.partition(":")[0], "type": type_name, "id": id, "property": property}
+        path = self._server.path("blob")
+        found = self._server.ask("HEAD", path, params=query | self._target(branch, at))
+        return decode.read_blob(
+            found.headers,
+            key,
+            id,
+            property,
+            branch=branch or self._branch,
+            snapshot=None if at is None else str(at),
+            # Every range is read of the commit that was looked at.
+            fetch=partial(self._fetch, query | {"snapshot": found.headers.get(SNAPSHOT)}),
+        )
+
+    def _fetch(self, query: Mapping[str, Any], offset: int, count: int) -> bytes:
+        headers = {"range": f"bytes={offset}-{offset + count - 1}"}
+        return self._server.ask(
+            "GET", self._server.path("blob"), params=query, headers=headers
+        ).content
 
     # ---- writing
 
@@ -370,6 +414,57 @@ class RemoteGraph:
             caught_up=body.get("caught_up"),
         )
 
+    def changes(
+        self,
+        *,
+        branch: str | None = None,
+        since: str | Commit | None = None,
+        limit: int | None = None,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+        images: bool = False,
+    ) -> ChangePage:
+        """Read the change feed up to now: whole commits, oldest first, after a cursor or commit.
+
+        `limit` bounds the changes of one answer of the server, not those that are returned.
+        """
+        query: dict[str, Any] = {"branch": branch or self._branch, "limit": limit}
+        query |= _start(since) | _filters(types, kinds, ops)
+        pages = list(self._pages(self._server.path("changes"), query))
+        parts = chain.from_iterable(page["blocks"] for page in pages)
+        blocks = [
+            self._join_block(commit, parts_of, images=images)
+            for commit, parts_of in groupby(parts, lambda one: one["cause"]["graph_commit_id"])
+        ]
+        last = pages[-1]
+        return ChangePage(
+            blocks=tuple(blocks), cursor=last["cursor"], caught_up=bool(last["caught_up"])
+        )
+
+    def _join_block(self, commit: str, parts: Iterable[Any], *, images: bool) -> ChangeBlock:
+        """Put the parts of a commit together that came in several pages."""
+        found = chain.from_iterable(part["changes"] for part in parts)
+        changes = [decode.read_change(one, images=images) for one in found]
+        changes.sort(key=lambda change: (change.table_key, change.id))
+        return ChangeBlock(commit=self.commit(commit), changes=tuple(changes))
+
+    def baseline(
+        self,
+        out: str | Path,
+        *,
+        branch: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> Baseline:
+        """Write every entity to a file in the load format, and give the cursor of the first change after it."""
+        body = {"branch": branch or self._branch, "type_names": None if types is None else [*types]}
+        path, last = self._server.path("changes", "baseline"), [b""]
+        with self._server.stream("POST", path, json=body) as found:
+            records = write_lines(Path(out), _hold_back(found.iter_lines(), last))
+        end = json.loads(last[0])["baseline"]
+        commit = self.commit(end["snapshot_commit_id"])
+        return Baseline(commit=commit, cursor=end["resume_cursor"], records=records)
+
     # ---- stored queries
 
     def stored_queries(self) -> list[dict[str, Any]]:
@@ -471,6 +566,22 @@ def _refuse_local(given: Mapping[str, object]) -> None:
                 f"{name}=… needs the storage of the graph, a server does not take it; nothing was sent",
                 hint="leave it out, or open the graph itself where it is stored: omnigraph.open(…)",
             )
+
+
+def _start(since: str | Commit | None) -> dict[str, str]:
+    """Where the feed begins: after a commit, at a cursor, or with the first commit."""
+    if since is None:
+        return {"start": "beginning"}
+    text = str(since)
+    return {"start": f"after:{text}"} if text.isalnum() else {"cursor": text}
+
+
+def _hold_back(lines: Iterable[str], last: list[bytes]) -> Iterator[pa.Buffer]:
+    """Give every line but the last one, which tells where the feed goes on."""
+    for line in lines:
+        if last[0]:
+            yield pa.py_buffer(last[0] + b"\n")
+        last[0] = line.encode()
 
 
 def _key(given: str | None) -> dict[str, str]:

@@ -75,7 +75,7 @@ class Transport:
             content=content,
             headers=headers,
         )
-        safe = method == "GET" or KEY in request.headers
+        safe = method in ("GET", "HEAD") or KEY in request.headers
         for wait in WAITS if safe else ():
             try:
                 return self._send(request)
@@ -84,7 +84,7 @@ class Transport:
         return self._send(request)
 
     def _send(self, request: httpx.Request) -> httpx.Response:
-        with self._translating(writes=request.method != "GET"):
+        with self._translating(writes=request.method not in ("GET", "HEAD")):
             found = self._client.send(request)
         _raise_refusal(found, self.url)
         return found
@@ -98,6 +98,10 @@ class Transport:
     ) -> Any:
         """Send a JSON document and read one."""
         return _parse(self.ask("POST", path, body=body, headers=headers, **more), self.url)
+
+    def list_graphs(self) -> Any:
+        """List the graphs of the server, where its policy allows it."""
+        return self.get("/graphs")
 
     def delete(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
         """Delete what a path names."""
@@ -136,7 +140,9 @@ def _drop_missing(params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _raise_refusal(found: httpx.Response, url: str) -> None:
     if found.status_code >= 400:
-        raise error_of(_parse(found, url), found.status_code, found.headers)
+        # The answer to HEAD has no body: its status is all that is known.
+        body = {} if found.request.method == "HEAD" else _parse(found, url)
+        raise error_of(body, found.status_code, found.headers)
 
 
 def _parse(found: httpx.Response, url: str) -> Any:

@@ -16,6 +16,7 @@ from omnigraph.values import dataclass
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
     from omnigraph.storage.layout import Root
+    from omnigraph.surfaces.cli.config import Scope
 
 
 @silent
@@ -97,6 +98,9 @@ SERVED = frozenset(
         "serve",
         "mcp",
         "jobs",
+        "blob",
+        "changes",
+        "graphs",
     }
 )
 """Commands that work on a served graph as on one at hand."""
@@ -108,6 +112,8 @@ class _Scope:
 
     server: str | None = None
     graph: str | None = None
+    words: Sequence[str] = ()
+    """The command."""
 
 
 _scope = _Scope()
@@ -117,16 +123,25 @@ def choose_server(server: str | None, graph: str | None, words: Sequence[str]) -
     """Remember the server of this call; refuse one for a command that needs the storage of a graph."""
     if graph is not None and server is None:
         raise typer.BadParameter("--graph chooses a graph of a server: name it with --server")
-    command = " ".join(words[:2] if words[:1] == ("schema",) else words[:1])
-    if (
-        server is not None
-        and words
-        and (words[0] not in SERVED or command in ("schema plan", "serve"))
-    ):
-        raise typer.BadParameter(
-            f"--server names a served graph, and `omnigraph {command}` needs its storage: give its path or URI instead"
-        )
+    _scope.words = words
+    if server is not None and words:
+        _require_served("--server names")
     _scope.server, _scope.graph = server, graph
+
+
+def is_server_chosen() -> bool:
+    """Whether the call names a server."""
+    return _scope.server is not None
+
+
+def _require_served(who: str) -> None:
+    """Refuse a server for a command that needs the storage of a graph."""
+    words = _scope.words
+    command = " ".join(words[:2] if words[:1] == ("schema",) else words[:1])
+    if not words or words[0] not in SERVED or command in ("schema plan", "serve"):
+        raise typer.BadParameter(
+            f"{who} a served graph, and `omnigraph {command}` needs its storage: give its path or URI instead"
+        )
 
 
 def choose_graph(*given: str | None) -> str:
@@ -141,7 +156,10 @@ def choose_graph(*given: str | None) -> str:
 
         return find_url(_scope.server, os.environ)
     if not named:
-        named = [_default_graph()]
+        scope = _choose_default()
+        if scope.server is not None:
+            return _use_server(scope.server, scope)
+        named = [str(scope.store)]
     if len(named) > 1:
         raise typer.BadParameter(
             f"a graph was named twice: '{named[0]}' and '{named[1]}'; keep one"
@@ -153,19 +171,28 @@ def choose_graph(*given: str | None) -> str:
     return str(Path(named[0]).expanduser()) if "://" not in named[0] else named[0]
 
 
-def _default_graph() -> str:
-    """The graph of the profile, of `$OMNIGRAPH_STORE`, or of the defaults in the configuration files."""
-    from omnigraph.surfaces.cli.config import choose_store
+def _choose_default() -> "Scope":
+    """What the profile, `$OMNIGRAPH_STORE`, or the defaults in the configuration files name."""
+    from omnigraph.surfaces.cli.config import choose_scope
 
-    found, warnings = choose_store(os.environ)
+    found, warnings = choose_scope(os.environ)
     for line in warnings:
         note(f"warning: {line}")
-    if found is None:
+    if found.server is None and found.store is None:
         raise typer.BadParameter(
             "name a graph: give its path or URI, or --store, or --profile, or set OMNIGRAPH_STORE, or name a store "
             "under defaults in omnigraph.yaml or ~/.omnigraph/config.yaml"
         )
     return found
+
+
+def _use_server(server: str, scope: "Scope") -> str:
+    """Go on with the server that a profile or the defaults name; give its address."""
+    from omnigraph.surfaces.cli.credentials import find_url
+
+    _require_served(f"{scope.named_by} names")
+    _scope.server, _scope.graph = server, _scope.graph or scope.graph
+    return find_url(server, os.environ)
 
 
 def open_store(uri: str, *, read_only: bool = True, actor: str | None = None) -> "Graph":

@@ -40,7 +40,7 @@ _GONE = {
     "--alias": "run an alias with `omnigraph alias NAME`",
     "--target": "name a graph with --store or --profile",
 }
-_LATER = ("cluster", "embed", "graphs", "queries")
+_LATER = ("cluster", "embed", "queries")
 _LATER_FLAGS = ("--cluster",)
 _JSON_FORMATS = ("json", "jsonl")
 

@@ -241,26 +241,40 @@ def _require_one_default(config: Config) -> None:
 # ---- which graph
 
 
-def choose_store(environment: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
-    """The store of a command that names none: the profile's, else `$OMNIGRAPH_STORE`, else the default; and warnings.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a profile or the defaults bind: a store, or a server and one graph of it."""
+
+    named_by: str = ""
+    store: str | None = None
+    server: str | None = None
+    graph: str | None = None
+
+
+def choose_scope(environment: Mapping[str, str]) -> tuple[Scope, tuple[str, ...]]:
+    """The graph of a command that names none: the profile's, else `$OMNIGRAPH_STORE`, else the default; and warnings.
 
     The files are read only when they decide.
     """
     named, store = environment.get("OMNIGRAPH_PROFILE"), environment.get("OMNIGRAPH_STORE")
     if store and not named:
-        return store, ()
+        return Scope(store=store), ()
     config = load_config(environment)
     if named:
-        return _require_store(config.profile(named), f"profile '{named}'"), config.warnings
-    return _require_store(config.section("defaults"), "defaults"), config.warnings
+        return _read_scope(config.profile(named), f"profile '{named}'"), config.warnings
+    return _read_scope(config.section("defaults"), "defaults"), config.warnings
 
 
-def _require_store(bound: Mapping[str, Any], what: str) -> str | None:
-    other = next((key for key in ("server", "cluster") if bound.get(key)), None)
-    if other is not None:
+def _read_scope(bound: Mapping[str, Any], what: str) -> Scope:
+    if bound.get("cluster"):
         raise ConfigError(
-            f"{what} names a {other}, and this command needs the storage of a graph; nothing was done",
+            f"{what} names a cluster, and this command needs the storage of a graph; nothing was done",
             hint="give the path or URI of the graph, or --store",
         )
-    found = bound.get("store")
-    return None if found is None else str(found)
+    store, server, graph = (bound.get(key) for key in ("store", "server", "default_graph"))
+    return Scope(
+        named_by=what,
+        store=None if store is None else str(store),
+        server=None if server is None else str(server),
+        graph=None if graph is None else str(graph),
+    )

@@ -1,7 +1,10 @@
-"""Commands that look at a whole graph: describe, status, jobs."""
+"""Commands that look at a whole graph: describe, status, jobs, graphs."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from omnigraph.display import count_of, spell_bytes
 from omnigraph.surfaces.cli.address import (
@@ -86,6 +89,31 @@ def jobs(uri: Uri = None, store: Store = None, json: Json = False) -> None:
         say(_describe_job(one))
     dead = sum(one.state == "dead" for one in found)
     say(f"{len(found) - dead} running, {dead} dead")
+
+
+def graphs_list(json: Json = False) -> None:
+    """List the graphs of a server.
+
+    The server's policy must allow it.
+
+    Example: omnigraph graphs list --server https://graph.example.com
+    """
+    from omnigraph.remote.transport import Transport
+    from omnigraph.surfaces.cli.credentials import find_token
+
+    url = choose_graph()
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter("graphs are listed by a server: name it with --server")
+    server = Transport(url, find_token(url, os.environ), None)
+    try:
+        found = server.list_graphs()
+    finally:
+        server.close()
+    if json:
+        say_json(found)
+        return
+    for one in found["graphs"]:
+        say(f"{one['graph_id']}  {one['uri']}")
 
 
 def _describe_job(job: "Job") -> str:

@@ -19,6 +19,7 @@ from omnigraph.surfaces.cli.address import (
     Store,
     announce,
     choose_graph,
+    is_server_chosen,
     open_store,
     read_point,
 )
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="The form of the rows. [default: table]")
 ]
+Queries = Annotated[
+    Path | None,
+    typer.Option("--queries", metavar="DIR", help="Folder of stored queries, for NAME."),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Write the rows to a file, in the format of its ending."),
@@ -78,6 +83,7 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan instead of rows.")
     ] = False,
+    queries: Queries = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
@@ -90,16 +96,56 @@ def query(
     Example: omnigraph query --store people.omni -e 'query q() { match { $p: Person } return { $p.name } }' --out people.parquet
     """
     _refuse_two_forms(json=json, form=form)
-    source = read_query("query", name, query_file, query_string)
+    source = _read_source("query", name, query_file, query_string, queries)
     values = read_values(params, params_file, param, query_file=query_file)
     with open_store(_choose_graph("query", name, store)) as graph:
+        if queries is not None:
+            source = _find_stored(graph, name, queries)
+        if source is None:
+            print_rows(_run_stored(graph, name, values, branch, at), _form(json, form), out)
+            return
         bound = bind_values(graph, source, name, values)
         if explain:
             plan = graph.explain(source, name, bound, branch=branch, at=read_point(at))
             say(jsonlib.dumps(plan.to_dict(), indent=2) if json else plan.text)
             return
         result = graph.query(source, name, bound, branch=branch, at=read_point(at))
-        print_rows(result, Format.JSON if json else form, out)
+        print_rows(result, _form(json, form), out)
+
+
+def _form(json: bool, form: Format | None) -> Format | None:
+    return Format.JSON if json else form
+
+
+def _run_stored(
+    graph: Any, name: str | None, values: Values, branch: str, at: str | None
+) -> "QueryResult":
+    """Run a stored read of a server; the server knows its parameters."""
+    given = dict(values.objects) | {key: read_value(text) for key, text in values.pairs.items()}
+    found: QueryResult = graph.run_stored(
+        name, given or None, branch=branch, at=read_point(at), expect_mutation=False
+    )
+    return found
+
+
+def _read_source(
+    command: str, name: str | None, file: str | None, text: str | None, queries: Path | None
+) -> str | Path | None:
+    """The text of a query, or its file; None stands for a stored query, which its name alone finds."""
+    if queries is not None:
+        if file is not None or text is not None or name is None:
+            raise typer.BadParameter("--queries takes the name of a query, without --query and -e")
+        return None
+    if name is not None and file is None and text is None and is_server_chosen():
+        return None
+    return read_query(command, name, file, text)
+
+
+def _find_stored(graph: Any, name: str | None, queries: Path) -> str:
+    """The text of a query in a folder, by its name."""
+    from omnigraph.api.stored_queries import read_stored_queries
+
+    return read_stored_queries(queries, graph)[str(name)].text
 
 
 def _refuse_two_forms(*, json: bool, form: Format | None) -> None:
@@ -164,6 +210,7 @@ def mutate(
         str | None,
         typer.Option("--if-commit", metavar="ID", help="Write only if this commit is the head."),
     ] = None,
+    queries: Queries = None,
     message: Message = None,
     key: Key = None,
     actor: Actor = None,
@@ -174,9 +221,13 @@ def mutate(
 
     Example: omnigraph mutate --store people.omni -e 'query add($n: String) { insert Person { name: $n } }' --param n=Bo
     """
-    source = read_query("mutate", name, query_file, query_string)
+    stored = queries is not None
+    source = None if stored else read_query("mutate", name, query_file, query_string)
     values = read_values(params, params_file, param, query_file=query_file)
     with open_store(_choose_graph("mutate", name, store), read_only=False, actor=actor) as graph:
+        if queries is not None:
+            source = _find_stored(graph, name, queries)
+        assert source is not None, "a query has a text or a name"
         announce("mutate", graph)
         bound = bind_values(graph, source, name, values)
         result = graph.mutate(

@@ -87,6 +87,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "check": "configuring.config_check",
         },
     ),
+    "graphs": ("List the graphs of a server.", {"list": "looking.graphs_list"}),
     "profile": (
         "List and show profiles of the configuration.",
         {"list": "configuring.profile_list", "show": "configuring.profile_show"},
@@ -146,6 +147,7 @@ TASKS: Mapping[str, Sequence[str]] = {
         "mcp",
         "login",
         "logout",
+        "graphs",
         "policy",
         "alias",
         "profile",

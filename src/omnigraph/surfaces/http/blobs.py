@@ -85,7 +85,8 @@ def _redirect(blob: "Blob") -> Reply:
 
 def _headers(blob: "Blob") -> dict[str, str]:
     commit = {} if blob.commit is None else {"omnigraph-snapshot-id": blob.commit}
-    return {"etag": blob.etag, "accept-ranges": "bytes", **commit}
+    kind = {"omnigraph-blob-kind": blob.kind}
+    return {"etag": blob.etag, "accept-ranges": "bytes", **kind, **commit}
 
 
 # ---- conditions and ranges
