@@ -19,6 +19,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.spark import GraphSource, register
+from omnigraph.spark.changes import ChangeSource
 from omnigraph.spark.source import TableReader
 from omnigraph.spark_jobs.bridge import arrow_schema
 from omnigraph.spark_jobs.tables import TablePart
@@ -242,6 +243,16 @@ def test_fragments_are_read_in_groups(things: Graph) -> None:
     assert rows_read(reader) == 202
 
 
+def test_a_large_fragment_is_read_in_ranges(things: Graph) -> None:
+    reader, _ = reader_of(things, partition_rows="20", columns="name", filter="small != 7")
+    parts: Any = reader.partitions()
+    assert [part.offsets for part in parts][-3:] == [(0, 20), (20, 40), (40, 60)]
+    names = [
+        name for part in parts for one in reader.read(part) for name in one.column(0).to_pylist()
+    ]
+    assert (len(names), len(set(names)), "n007" in names) == (200, 200, False)
+
+
 # ---- what cannot be read
 
 
@@ -252,8 +263,7 @@ def test_fragments_are_read_in_groups(things: Graph) -> None:
         ({"type": "Thnig"}, "type 'Thnig' not found; did you mean 'Thing'?"),
         ({"branch": "nope"}, "branch 'nope' not found"),
         ({"at": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "commit '01ARZ3NDEKTSV4RRFFQ69G5FAV' not found"),
-        ({"pushdown": "true"}, "no option 'pushdown' any more: give conditions as option 'filter'"),
-        ({"mode": "merge"}, "no option 'mode' any more: name it 'load_mode'"),
+        ({"pushdown": "true"}, "no option 'pushdown'"),
         ({"colums": "x"}, "no option 'colums'; did you mean 'columns'?"),
         ({"columns": "nme"}, "column 'nme' not found; did you mean 'name'?"),
         ({"vectors": "list"}, "option 'vectors' is one of array, binary"),
@@ -286,6 +296,99 @@ def test_a_filter_that_storage_cannot_evaluate_is_refused(
 ) -> None:
     with pytest.raises(error):
         GraphSource({"path": things.uri, "type": "Thing", "filter": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("small >= 100 AND small < 103", ["n100", "n101", "n102"]),
+        ("`name` = 'n007' OR name = 'n008'", ["n007", "n008"]),
+        ("name IN ('n001', 'it''s', 'n002')", ["n001", "n002"]),
+        ("(small = 1 or small == 2) and name <> 'n001'", ["n002"]),
+        ("small = -2147483648 and yes = TRUE", ["full"]),
+        ("$row.name = 'n003'", ["n003"]),
+        ("$row.small > 196 and not $row.small in [198]", ["n197", "n199"]),
+    ],
+)
+def test_a_filter_may_be_written_as_sql_writes_it(
+    things: Graph, text: str, names: list[str]
+) -> None:
+    reader, _ = reader_of(things, columns="name", filter=text)
+    found = [
+        name
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for name in batch.column(0).to_pylist()
+    ]
+    assert found == names
+
+
+def test_a_filter_in_sql_names_the_column_that_is_not_there(things: Graph) -> None:
+    with pytest.raises(NotFound, match="column 'smal' not found; did you mean 'small'"):
+        GraphSource({"path": things.uri, "type": "Thing", "filter": "smal > 3"})
+
+
+# ---- options that people know
+
+
+def test_moments_are_named_as_other_formats_name_them(tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+        first = graph.load({"A": pa.table({"k": ["1"]})}, mode="append").commit
+        assert first is not None
+        graph.load({"A": pa.table({"k": ["2"]})}, mode="append")
+        moments = {
+            "versionAsOf": str(first.manifest_version),
+            "timestampAsOf": first.created_at.isoformat(),
+            "snapshot-id": first.id,
+        }
+        for name, value in moments.items():
+            source = GraphSource({"path": graph.uri, "type": "A", name: value})
+            assert source._pin().table.open().count() == 1, name
+        with pytest.raises(UserInputError, match="versionAsOf and at both name a moment"):
+            GraphSource({"path": graph.uri, "type": "A", "versionAsOf": "1", "at": "1"})
+        with pytest.raises(UserInputError, match="'timestampAsOf' is a moment in RFC 3339"):
+            GraphSource({"path": graph.uri, "type": "A", "timestampAsOf": "yesterday"})
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("startingVersion", "omnigraph-changes"),
+        ("readChangeFeed", "omnigraph-changes"),
+        ("as-of-timestamp", "timestampAsOf"),
+        ("mergeSchema", "schema_apply"),
+        ("replaceWhere", "Transaction"),
+        ("dbtable", "option 'type'"),
+        ("mode", "load_mode"),
+        ("pushdown", "option 'filter'"),
+    ],
+)
+def test_an_option_with_another_meaning_is_refused_with_the_right_one(
+    things: Graph, option: str, instead: str
+) -> None:
+    with pytest.raises(UserInputError, match=f"no option '{option}'") as refused:
+        GraphSource({"path": things.uri, "type": "Thing", option: "1"})
+    assert instead in str(refused.value.hint)
+
+
+def test_wrong_doors_name_the_right_one(things: Graph) -> None:
+    source = GraphSource({"path": things.uri, "type": "Thing"})
+    with pytest.raises(UserInputError) as stream:
+        source.streamReader(source.schema())
+    assert "readStream.format('omnigraph-changes')" in str(stream.value.hint)
+    changes = ChangeSource({"path": things.uri})
+    with pytest.raises(UserInputError) as batch:
+        changes.reader(source.schema())
+    assert "availableNow" in str(batch.value.hint)
+    with pytest.raises(UserInputError) as starting:
+        ChangeSource({"path": things.uri, "startingVersion": "3"})
+    assert "option 'since'" in str(starting.value.hint)
+
+
+@pytest.mark.parametrize("text", ["0", "many", "-1"])
+def test_a_count_that_is_none_is_refused(things: Graph, text: str) -> None:
+    with pytest.raises(UserInputError, match="'partition_rows' is a number of at least 1"):
+        reader_of(things, partition_rows=text)
 
 
 def test_a_type_that_did_not_exist_yet_is_refused(tmp_path: Path) -> None:

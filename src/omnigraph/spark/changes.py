@@ -4,16 +4,29 @@ from collections.abc import Iterator, MutableMapping
 from itertools import islice
 from typing import Final
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from omnigraph.api.comparisons import ChangeStream
 from omnigraph.api.frames import ChangeRow, list_feed_values
+from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark.options import open_at, parse_location, parse_names, require_known
+from omnigraph.spark.options import (
+    open_at,
+    parse_count,
+    parse_location,
+    parse_names,
+    refuse_advised,
+    require_known,
+)
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
@@ -24,6 +37,16 @@ SCHEMA: Final = (
     "committed_at timestamp, manifest_version long"
 )
 OPTIONS: Final = ("path", "branch", "types", "since", "images", "max_changes", "checkpointlocation")
+ADVICE: Final = {
+    "startingversion": "name the commit after which the stream begins as option 'since'",
+    "startingtimestamp": "name the commit after which the stream begins as option 'since'",
+    "start-snapshot-id": "name the commit after which the stream begins as option 'since'",
+    "type": "name the types, separated by commas, as option 'types'",
+    "maxfilespertrigger": "bound a batch by option 'max_changes'",
+    "maxbytespertrigger": "bound a batch by option 'max_changes'",
+}
+"""Options of other formats whose meaning is not ours, each with the one that is."""
+
 AFTER: Final = "after"
 """The key of an offset: the commit that was read last; empty before the first."""
 
@@ -33,6 +56,7 @@ class ChangeSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
+        refuse_advised(options, ADVICE, NAME)
         require_known(options, OPTIONS, NAME)
         self.feed = Feed(
             location=parse_location(options, NAME),
@@ -40,7 +64,7 @@ class ChangeSource(DataSource):
             types=parse_names(options.get("types")),
             since=options.get("since") or "",
             images=options.get("images", "false").lower() == "true",
-            limit=int(options.get("max_changes", CHANGES_PAGE)),
+            limit=parse_count(options, "max_changes", CHANGES_PAGE),
         )
 
     @classmethod
@@ -51,6 +75,13 @@ class ChangeSource(DataSource):
     def schema(self) -> str:
         """One row for each entity that a commit changed."""
         return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Name the ways to read changes at once: this format streams."""
+        raise UserInputError(
+            "format('omnigraph-changes') is a stream; nothing was read",
+            hint="use readStream with trigger(availableNow=True), or graph.changes()",
+        )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make a reader that goes on after a commit."""

@@ -19,15 +19,32 @@ STORE: Final = "store."
 """Options with this prefix are storage options, as in `store.aws_region`."""
 
 OPTIONS: Final = (
-    "path", "type", "branch", "at", "columns", "filter", "vectors", "blobs", "partition_rows", "load_mode", "actor",
+    "path", "type", "branch", "columns", "filter", "vectors", "blobs", "partition_rows", "load_mode", "actor",
     "from_branch", "batch", "stream", "checkpointlocation",
 )  # fmt: skip
 
-RETIRED: Final = {
+MOMENTS: Final = ("at", "versionasof", "timestampasof", "snapshot-id")
+"""Options that say which moment is read: ours, and those of Delta and Iceberg with the same meaning."""
+
+_CHANGES: Final = "stream what changes with readStream.format('omnigraph-changes'), option 'since'"
+
+ADVICE: Final = {
     "mode": "name it 'load_mode': append or merge; .mode('overwrite') replaces the type",
     "pushdown": "give conditions as option 'filter' and names as option 'columns'",
+    "startingversion": _CHANGES,
+    "startingtimestamp": _CHANGES,
+    "readchangefeed": _CHANGES,
+    "readchangedata": _CHANGES,
+    "start-snapshot-id": _CHANGES,
+    "as-of-timestamp": "give the moment in RFC 3339 as option 'timestampAsOf'",
+    "mergeschema": "change the schema with graph.schema_apply(...) first",
+    "overwriteschema": "change the schema with graph.schema_apply(...) first",
+    "replacewhere": "delete the rows in a Transaction, or overwrite the whole type",
+    "table": "name the node or edge type as option 'type'",
+    "dbtable": "name the node or edge type as option 'type'",
+    "url": "pass the uri of the graph to load() or save()",
 }
-"""Options of earlier versions, each with the advice that replaces it."""
+"""Options of other formats and of earlier versions whose meaning is not ours, each with what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +67,8 @@ def open_at(location: StoreLocation, *, read_only: bool) -> Graph:
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Parse the options of `format("omnigraph")`; refuse unknown ones by name."""
-    _refuse_retired(options)
-    require_known(options, OPTIONS, "omnigraph")
+    refuse_advised(options, ADVICE, "omnigraph")
+    require_known(options, (*OPTIONS, *MOMENTS), "omnigraph")
     location = parse_location(options, "omnigraph")
     if not options.get("type"):
         raise UserInputError(
@@ -62,7 +79,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         location=location,
         branch=options.get("branch") or MAIN,
         type_name=options["type"],
-        at=_parse_reference(options.get("at")),
+        at=_parse_moment(options),
         columns=parse_names(options.get("columns")),
         filter=options.get("filter"),
         forms=parse_forms(options.get("vectors"), options.get("blobs")),
@@ -102,13 +119,42 @@ def require_known(options: Mapping[str, str], known: Sequence[str], format: str)
         )
 
 
-def _refuse_retired(options: Mapping[str, str]) -> None:
+def refuse_advised(options: Mapping[str, str], advice: Mapping[str, str], format: str) -> None:
+    """Refuse an option of another format, and say what to do instead."""
     for name in options:
-        advice = RETIRED.get(name.lower())
-        if advice is not None:
+        instead = advice.get(name.lower())
+        if instead is not None:
             raise UserInputError(
-                f"format('omnigraph') has no option '{name}' any more: {advice}; nothing was read or written"
+                f"format('{format}') has no option '{name}'; nothing was read or written",
+                hint=instead,
             )
+
+
+def parse_count(options: Mapping[str, str], name: str, default: int) -> int:
+    """Parse a number of at least one."""
+    text = options.get(name, str(default))
+    if not text.isdigit() or int(text) < 1:
+        raise UserInputError(
+            f"option '{name}' is a number of at least 1, not '{text}'; nothing was read"
+        )
+    return int(text)
+
+
+def _parse_moment(options: Mapping[str, str]) -> Reference | None:
+    """Read which moment is asked for: by our option, or by one that people know from other formats."""
+    given = {name: value for name, value in options.items() if name.lower() in MOMENTS}
+    if len(given) > 1:
+        raise UserInputError(
+            f"options {' and '.join(given)} both name a moment; nothing was read", hint="keep one"
+        )
+    for name, value in given.items():
+        moment = _parse_reference(value)
+        if name.lower() == "timestampasof" and not isinstance(moment, datetime):
+            raise UserInputError(
+                f"option '{name}' is a moment in RFC 3339, as 2026-01-31T12:00:00Z, not '{value}'; nothing was read"
+            )
+        return moment
+    return None
 
 
 def _parse_reference(text: str | None) -> Reference | None:

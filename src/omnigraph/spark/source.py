@@ -4,17 +4,23 @@ from collections.abc import Iterator, MutableMapping
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
+from omnigraph.errors import UserInputError
 from omnigraph.pipeline.location import PinnedTable
-from omnigraph.spark.options import SourceOptions, open_at, parse_options
+from omnigraph.spark.options import SourceOptions, open_at, parse_count, parse_options
 from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
 from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
+from omnigraph.spark_jobs.filters import compile_filter
 from omnigraph.spark_jobs.tables import (
     PARTITION_ROWS,
     TablePart,
-    compile_filter,
     cut_parts,
     read_part,
 )
@@ -54,10 +60,17 @@ class GraphSource(DataSource):
         """Make a reader of exactly the columns of a schema."""
         pin = self._pin()
         require_readable(schema, pin.table.schema, self.parsed.forms)
-        rows_max = int(self.options.get("partition_rows", PARTITION_ROWS))
+        rows_max = parse_count(self.options, "partition_rows", PARTITION_ROWS)
         columns, forms = arrow_schema(schema), self.parsed.forms
         whole = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
         return TableReader(whole, rows_max)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Name the format that streams: rows of a type have no order in which they arrive."""
+        raise UserInputError(
+            "format('omnigraph') reads a snapshot and cannot be streamed; nothing was read",
+            hint="stream what changes with readStream.format('omnigraph-changes'), option 'types'",
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make a writer of one commit."""

@@ -1,8 +1,9 @@
-"""The tables of one snapshot as frames: parts of a pinned table, read by tasks, and the filter on them."""
+"""The tables of one snapshot as frames: parts of a pinned table, read by tasks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import reduce
+from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,28 +12,27 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
+from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.check import check_read
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.read.snapshot_tables import Names
-from omnigraph.errors import UserInputError, shorten
 from omnigraph.ids import TableKey
-from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.pipeline.input.splits import cut_table
 from omnigraph.pipeline.location import PinnedTable, StoreLocation
 from omnigraph.spark_jobs.bridge import Forms, arrow_schema, spark_schema, to_spark
 from omnigraph.spark_jobs.expressions import literal
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
+from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
 
 ID: Final = "id"
 
 PARTITION_ROWS: Final = 1 << 18
-"""Rows that one task reads, in whole fragments; a larger fragment is one task."""
+"""Rows that one task reads: small fragments together, a large one in ranges."""
 
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
@@ -48,14 +48,29 @@ class TablePart(InputPartition):
     columns: pa.Schema
     filter: str | None = None
     fragments: tuple[int, ...] = ()
+    offsets: tuple[int, int] | None = None
+    """The first row offset of its only fragment, and the one behind the last; None stands for whole fragments."""
     forms: Forms = field(default_factory=Forms)
 
 
 def cut_parts(whole: TablePart, rows_max: int = PARTITION_ROWS) -> list[TablePart]:
-    """Cut a table into groups of whole fragments; an empty table has no part."""
+    """Cut a table into groups of small fragments and ranges of large ones; an empty table has no part."""
     table = whole.table
-    splits = cut_table(table.table_key, table.at, table.open().fragments(), rows_max)
-    return [replace(whole, fragments=split.fragments) for split in splits]
+    parts: list[TablePart] = []
+    fragments = table.open().fragments()
+    for large, run in groupby(fragments, lambda one: one.physical_rows >= 2 * rows_max):
+        if large:
+            parts += (part for one in run for part in _cut_fragment(whole, one, rows_max))
+        else:
+            splits = cut_table(table.table_key, table.at, tuple(run), rows_max)
+            parts += (replace(whole, fragments=split.fragments) for split in splits)
+    return parts
+
+
+def _cut_fragment(whole: TablePart, fragment: FragmentInfo, rows_max: int) -> Iterator[TablePart]:
+    """Cut a large fragment into ranges of row offsets; deleted rows make some of them smaller."""
+    for start in range(0, fragment.physical_rows, rows_max):
+        yield replace(whole, fragments=(fragment.id,), offsets=(start, start + rows_max))
 
 
 def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
@@ -63,7 +78,10 @@ def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
     if not part.fragments:
         return
     scan: Any = part.table.open().scan(
-        part.columns.names, part.filter, fragments=part.fragments, blobs=part.forms.blobs
+        part.columns.names,
+        _join_filters(part),
+        fragments=part.fragments,
+        blobs=part.forms.blobs,
     )
     for batch in scan:
         yield to_spark(batch, part.columns)
@@ -105,6 +123,15 @@ def _fit_column(frame: DataFrame, texts: Mapping[str, str], name: str, type_: Da
         return F.lit(texts[name]).alias(name)
     found = F.col(f"`{name}`") if name in frame.columns else F.lit(None).cast(type_)
     return found.alias(name)
+
+
+def _join_filters(part: TablePart) -> str | None:
+    if part.offsets is None:
+        return part.filter
+    # The address of a row is the number of its fragment, then its offset.
+    first, end = ((part.fragments[0] << 32) + offset for offset in part.offsets)
+    ranged = f"{ROW_ADDRESS} >= {first} and {ROW_ADDRESS} < {end}"
+    return ranged if part.filter is None else f"({part.filter}) and {ranged}"
 
 
 # ---- tables of a snapshot
@@ -192,39 +219,3 @@ def property_type(type_: TableType, name: str) -> PropertyType:
     """The type of a property, an id or an endpoint."""
     found = type_.properties.get(name)
     return found.type if found is not None else _TEXT
-
-
-# ---- the option filter
-# Conditions of the query language on the rows of one type, compiled for storage.
-
-
-def compile_filter(text: str, type_: TableType) -> str:
-    """Compile conditions on `$row` into a storage filter; refuse what storage cannot evaluate exactly."""
-    query = Source(
-        f"query filter() {{ match {{ $row: Row\n{text}\n}} return {{ $row }} }}", "<filter>"
-    )
-    pattern = check_read(query, _catalog(type_)).pattern
-    if pattern.hops or pattern.negations or pattern.optionals or len(pattern.binds) != 1:
-        raise UserInputError(
-            "a filter holds conditions on $row only; nothing was read",
-            hint="use graph.query(..., spark=session) for patterns",
-        )
-    tests = (*pattern.binds[0].matches, *pattern.conditions)
-    filters = [render_filter(test, _literal_value) for test in tests]
-    if any(filter is None for filter in filters):
-        raise UserInputError(
-            f"the filter '{shorten(text)}' holds a condition that storage cannot evaluate; nothing was read",
-            hint="storage compares plain properties with values; filter the frame for the rest",
-        )
-    return " and ".join(f"({filter})" for filter in filters) or "true"
-
-
-def _catalog(type_: TableType) -> Catalog:
-    """A schema in which the type is a node and its id and endpoints are properties."""
-    endpoints = ("src", "dst") if isinstance(type_, EdgeType) else ()
-    more = {name: Property(name=name, type=_TEXT) for name in ("id", *endpoints)}
-    return Catalog(nodes={"Row": NodeType(name="Row", properties={**type_.properties, **more})})
-
-
-def _literal_value(constant: Any) -> object:
-    return constant.value
