@@ -1,6 +1,7 @@
 """`spark.read.format("omnigraph")` shows a table as the graph does, of one moment, and reads no more than it must."""
 
 import shutil
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -369,6 +370,21 @@ def test_an_option_with_another_meaning_is_refused_with_the_right_one(
     with pytest.raises(UserInputError, match=f"no option '{option}'") as refused:
         GraphSource({"path": things.uri, "type": "Thing", option: "1"})
     assert instead in str(refused.value.hint)
+
+
+def test_options_of_a_table_of_the_catalog_are_those_of_the_source(things: Graph) -> None:
+    wrapped = {"option.type": "Thing", "option.columns": "name", "location": f"file:{things.uri}"}
+    source = GraphSource({**wrapped, "provider": "omnigraph", "owner": "me"})
+    assert source.schema().names == ["name"]
+    assert source.parsed.location.uri == things.uri
+
+
+def test_an_error_leaves_the_source_with_its_hint_and_without_our_frames(things: Graph) -> None:
+    with pytest.raises(UserInputError) as refused:
+        GraphSource({"path": things.uri})
+    text = "".join(traceback.format_exception(refused.value))
+    assert "hint: add .option('type', 'Person')" in text
+    assert "parse_options" not in text
 
 
 def test_wrong_doors_name_the_right_one(things: Graph) -> None:

@@ -21,6 +21,7 @@ from omnigraph.errors import (
     EngineError,
     KeyConflict,
     NotFound,
+    PreconditionFailed,
     ReferentialError,
     UserInputError,
 )
@@ -235,6 +236,69 @@ def test_a_transaction_refuses_what_cannot_be_meant(spark: Any, graph: Graph) ->
         transaction.merge("Person", people(spark, "a"))
     with pytest.raises(NotFound, match="did you mean 'Person'"):
         transaction.append("Persn", people(spark, "a"))
+
+
+def test_an_update_changes_only_the_columns_of_its_frame(spark: Any, graph: Graph) -> None:
+    rows = pa.table(
+        {"name": ["a", "b", "c"], "age": pa.array([1, 2, 3], pa.int32()), "huge": [7, 8, 9]}
+    )
+    graph.load(
+        {"Person": rows.append_column("tags", pa.array([["x"], ["y"], None]))}, mode="append"
+    )
+    with Transaction(graph, spark, message="birthdays") as transaction:
+        transaction.update("Person", people(spark, "a", "b", age=40))
+        transaction.append("Knows", knows(spark, "ab"))
+    assert transaction.commit is not None
+    assert (transaction.commit.message, loads(graph)) == ("birthdays", 2)
+    found = graph.table("Person").select(["name", "age", "huge", "tags"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        ("a", 40, 7, ["x"]),
+        ("b", 40, 8, ["y"]),
+        ("c", 3, 9, None),
+    ]
+    with pytest.raises(NotFound, match="Person 'z' not found"):
+        transaction.update("Person", people(spark, "a", "z"))
+    with pytest.raises(UserInputError, match="names its rows by name"):
+        transaction.update("Person", spark.createDataFrame([(1,)], "age int"))
+
+    def meanwhile() -> None:
+        with Transaction(graph, spark) as late:
+            late.update("Person", people(spark, "c", age=50))
+            graph.mutate('query q() { update Person set { huge: 10 } where name = "c" }')
+
+    with pytest.raises(PreconditionFailed):
+        meanwhile()
+    assert names(graph)["c"] == 3
+
+
+def test_overwrites_and_deletes_have_transactions_of_their_own(spark: Any, graph: Graph) -> None:
+    def write(*, dry_run: bool = False, if_commit: str | None = None) -> Transaction:
+        with Transaction(graph, spark, dry_run=dry_run, if_commit=if_commit) as transaction:
+            transaction.overwrite("Person", people(spark, "x", "y", age=9))
+        return transaction
+
+    graph.load({"Person": people(spark, "a", "b"), "Knows": knows(spark, "ab")}, mode="append")
+    first = graph.commits(limit=1)[0].id
+    with Transaction(graph, spark, actor="etl") as transaction:
+        transaction.delete("Person", spark.createDataFrame([("a",)], "name string"))
+    assert (names(graph), graph.table("Knows").num_rows) == ({"b": 1}, 0)
+    assert transaction.commit is not None
+    assert transaction.commit.actor == "etl"
+    checked = write(dry_run=True)
+    assert checked.loaded is not None
+    assert (checked.loaded.tables, checked.commit) == ({"node:Person": 2}, None)
+    with pytest.raises(PreconditionFailed):
+        write(if_commit=first)
+    assert names(graph) == {"b": 1}
+    write(if_commit=graph.commits(limit=1)[0].id)
+    assert names(graph) == {"x": 9, "y": 9}
+    with Transaction(graph, spark, branch="less", from_branch="main") as transaction:
+        transaction.delete("Person", where="name = 'x'")
+    assert (names(graph, "less"), len(names(graph))) == ({"y": 9}, 2)
+    with pytest.raises(UserInputError, match="does something else too"):
+        transaction.append("Knows", knows(spark, "xy"))
+    with pytest.raises(UserInputError, match="takes keys or where="):
+        transaction.delete("Person")
 
 
 # ---- streams

@@ -562,6 +562,7 @@ class Graph:
         message: str | None = None,
         idempotency_key: str | None = None,
         rejects: str | os.PathLike[str] | None = None,
+        if_commit: str | Commit | None = None,
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
@@ -570,7 +571,8 @@ class Graph:
         bringing it again writes nothing. `progress` is called with a `Progress` when a phase begins, as it goes on and
         when it is done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
         others of a merge replace rows. `rejects` names a `.jsonl`, `.csv` or `.parquet` file that receives every problem of a
-        load that is refused, or is `"frame"`: the error then has them as the Arrow table `rejects`.
+        load that is refused, or is `"frame"`: the error then has them as the Arrow table `rejects`. With `if_commit` the load is
+        refused unless that commit is the head of the branch.
 
         Example:
             >>> graph.load([{"type": "Person", "data": {"name": "Ed", "age": 7}}], mode="append").tables
@@ -608,6 +610,7 @@ class Graph:
                 message=commit_message(message),
                 key=_key(idempotency_key),
                 rejects=parse_rejects(rejects),
+                if_commit=None if if_commit is None else CommitId(str(if_commit)),
             )
 
     def assign(

@@ -26,6 +26,7 @@ from omnigraph.spark.options import (
     parse_names,
     refuse_advised,
     require_known,
+    tell_briefly,
 )
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
@@ -54,6 +55,7 @@ AFTER: Final = "after"
 class ChangeSource(DataSource):
     """Reads what each commit of a branch changed, oldest first."""
 
+    @tell_briefly
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
         refuse_advised(options, ADVICE, NAME)
@@ -76,6 +78,7 @@ class ChangeSource(DataSource):
         """One row for each entity that a commit changed."""
         return SCHEMA
 
+    @tell_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Name the ways to read changes at once: this format streams."""
         raise UserInputError(

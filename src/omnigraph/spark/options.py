@@ -1,15 +1,16 @@
 """The options of the data sources: which graph, branch, type and columns a read or write names."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
 from omnigraph.api.arguments import Reference
 from omnigraph.api.graph import Graph
 from omnigraph.api.opening import open
-from omnigraph.errors import UserInputError, did_you_mean, suggestion
+from omnigraph.errors import OmniError, UserInputError, did_you_mean, suggestion
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark_jobs.bridge import Forms, parse_forms
@@ -47,6 +48,31 @@ ADVICE: Final = {
 """Options of other formats and of earlier versions whose meaning is not ours, each with what to do instead."""
 
 
+TABLE_OPTIONS: Final = ("location", "owner", "provider", "external", "is_managed_location")
+"""What Spark adds for a table of its catalog; they say nothing that we need."""
+
+CATALOG: Final = "option."
+"""The prefix that Spark gives the options of a table of its catalog."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def tell_briefly(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let an error of ours leave a method with its hint and without our frames: Spark shows the whole traceback."""
+
+    @wraps(method)
+    def act(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except OmniError as error:
+            if error.hint and not getattr(error, "__notes__", None):
+                error.add_note(f"hint: {error.hint}")
+            raise error.with_traceback(None) from None
+
+    return act
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """The options of one use of `format("omnigraph")`."""
@@ -65,10 +91,20 @@ def open_at(location: StoreLocation, *, read_only: bool) -> Graph:
     return open(location.uri, read_only=read_only, storage_options=dict(location.options))
 
 
+def unwrap_options(options: Mapping[str, str]) -> MutableMapping[str, str]:
+    """Give the options as `option()` gives them: Spark's catalog adds a prefix, and names the path of a table its location."""
+    found = options if isinstance(options, MutableMapping) else dict(options)
+    for name in [name for name in found if name.lower().startswith(CATALOG)]:
+        found.setdefault(name[len(CATALOG) :], found.pop(name))
+    if "location" in found:
+        found.setdefault("path", found["location"].removeprefix("file:"))
+    return found
+
+
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Parse the options of `format("omnigraph")`; refuse unknown ones by name."""
     refuse_advised(options, ADVICE, "omnigraph")
-    require_known(options, (*OPTIONS, *MOMENTS), "omnigraph")
+    require_known(options, (*OPTIONS, *MOMENTS, *TABLE_OPTIONS), "omnigraph")
     location = parse_location(options, "omnigraph")
     if not options.get("type"):
         raise UserInputError(

@@ -15,7 +15,7 @@ from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import LoadMode
 from omnigraph.logs import get_logger
 from omnigraph.pipeline.rows_ahead import WriteTarget
-from omnigraph.spark.options import SourceOptions, open_at
+from omnigraph.spark.options import SourceOptions, open_at, tell_briefly
 from omnigraph.spark.streams import QUERY_ID, MicroBatch, read_planned_at
 from omnigraph.spark_jobs.frames import SpillArea, SpilledTask
 from omnigraph.values import dataclass
@@ -145,6 +145,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
 
+    @tell_briefly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Load the rows of all tasks in one commit."""
         self.target.publish(_list_tasks(messages), self.batch_id)
@@ -165,6 +166,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
 
+    @tell_briefly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Load the rows of all tasks in one commit, unless an earlier try did."""
         tasks = _list_tasks(messages)

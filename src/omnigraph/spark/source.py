@@ -14,7 +14,14 @@ from pyspark.sql.types import StructType
 
 from omnigraph.errors import UserInputError
 from omnigraph.pipeline.location import PinnedTable
-from omnigraph.spark.options import SourceOptions, open_at, parse_count, parse_options
+from omnigraph.spark.options import (
+    SourceOptions,
+    open_at,
+    parse_count,
+    parse_options,
+    tell_briefly,
+    unwrap_options,
+)
 from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
 from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
 from omnigraph.spark_jobs.filters import compile_filter
@@ -36,11 +43,14 @@ class GraphSource(DataSource):
     The table version is pinned when `load()` is called: Spark keeps this object and uses it again for every action.
     """
 
+    @tell_briefly
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        self.options = options
-        self.parsed: SourceOptions = parse_options(options)
+        self.options = unwrap_options(options)
+        self.parsed: SourceOptions = parse_options(self.options)
         # With `from_branch` the first write creates the branch, so there may be nothing to pin yet.
-        self.pin: Pin | None = pin_source(self.parsed) if "from_branch" not in options else None
+        self.pin: Pin | None = (
+            pin_source(self.parsed) if "from_branch" not in self.options else None
+        )
 
     @classmethod
     def name(cls) -> str:
@@ -52,10 +62,12 @@ class GraphSource(DataSource):
             self.pin = pin_source(self.parsed)
         return self.pin
 
+    @tell_briefly
     def schema(self) -> StructType:
         """The columns of the type, or those that option `columns` names."""
         return spark_schema(self._pin().table.schema, self.parsed.columns, self.parsed.forms)
 
+    @tell_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of exactly the columns of a schema."""
         pin = self._pin()
@@ -65,6 +77,7 @@ class GraphSource(DataSource):
         whole = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
         return TableReader(whole, rows_max)
 
+    @tell_briefly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Name the format that streams: rows of a type have no order in which they arrive."""
         raise UserInputError(
@@ -72,11 +85,13 @@ class GraphSource(DataSource):
             hint="stream what changes with readStream.format('omnigraph-changes'), option 'types'",
         )
 
+    @tell_briefly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make a writer of one commit."""
         write = make_write(self.parsed, schema, self.options, overwrite=overwrite)
         return BatchWriter(write, self.options.get("batch"))
 
+    @tell_briefly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """Make a writer of one commit for every micro-batch."""
         write = make_write(self.parsed, schema, self.options, overwrite=overwrite)

@@ -134,6 +134,15 @@ def _join_filters(part: TablePart) -> str | None:
     return ranged if part.filter is None else f"({part.filter}) and {ranged}"
 
 
+def read_table(spark: SparkSession, table: PinnedTable, columns: Sequence[str]) -> DataFrame:
+    """Make a frame of some columns of a pinned table."""
+    schema = spark_schema(table.schema, columns, Forms())
+    parts = cut_parts(TablePart(table=table, columns=arrow_schema(schema)))
+    if not parts:
+        return spark.createDataFrame([], schema)
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_make_read_task(parts), schema)
+
+
 # ---- tables of a snapshot
 
 

@@ -32,7 +32,7 @@ from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows,
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
 from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import NotFound, OmniError, ReadSetConflict, UserInputError
-from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
+from omnigraph.ids import MAIN, BranchName, CommitId, LoadMode, TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind
@@ -85,12 +85,13 @@ def load(
     message: str | None = None,
     key: str | None = None,
     rejects: Rejects | None = None,
+    if_commit: CommitId | None = None,
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
     the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result.
-    `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
+    With `if_commit` the load is refused unless that commit is the head of the branch. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -105,7 +106,8 @@ def load(
     if key is not None and not dry_run:
         settings = engine.settings
         load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
-        keyed = _make_request(engine, target, actor, key, load_source, [mode, from_branch, *strict])
+        asked = [mode, from_branch, *strict, *(() if if_commit is None else (if_commit,))]
+        keyed = _make_request(engine, target, actor, key, load_source, asked)
         known = find_replay(engine, keyed)
         if known is not None:
             return _replay(engine, known, target, actor)
@@ -116,6 +118,7 @@ def load(
         actor,
         batch_id=batch_id,
         message=message,
+        if_commit=if_commit,
     )
     request = LoadRequest(
         kind=kind,
