@@ -138,3 +138,64 @@ def test_a_cleanup_reads_every_manifest_once_and_a_few_past_ones(graph: Graph) -
     bases = BRANCHES
     searched = (1 + BRANCHES) * (2 * BRANCHES).bit_length()
     assert costs[Cost.MANIFEST_SCANS] <= 1 + BRANCHES + bases + searched
+
+
+# ---- long histories
+
+
+def build(folder: Path, commits: int, branches: int) -> Graph:
+    """A graph of so many commits of one row, and of branches that have one more each."""
+    graph = omnigraph.init(folder, SCHEMA)
+    every = max(commits // branches, 1)
+    for number in range(commits):
+        graph.mutate(ADD, {"name": f"m{number}"})
+        if number % every == every - 1:
+            graph.branch_create(f"b{number}")
+            graph.mutate(ADD, {"name": f"b{number}"}, branch=f"b{number}")
+    return graph
+
+
+FIND = 'query find() { match { $p: Person { name: "m1" } } return { $p.name } }'
+ASKED: dict[str, Callable[[Graph], object]] = {
+    "commits": lambda graph: graph.commits(limit=20),
+    "point read": lambda graph: graph.query(FIND),
+    "branches": lambda graph: graph.branches(),
+}
+REQUESTS = (Cost.OBJECT_READS, Cost.OBJECT_LISTS, Cost.MANIFEST_PROBES, Cost.MANIFEST_SCANS)
+
+
+def count_requests(graph: Graph) -> dict[str, float]:
+    """What an open and each question ask, of a handle that has seen nothing yet."""
+    found: dict[str, float] = {}
+    for name, work in ASKED.items():
+        with counting() as costs, omnigraph.open(graph.uri, read_only=True) as fresh:
+            opened = sum(costs[one] for one in REQUESTS)
+            work(fresh)
+        found["open"] = opened
+        found[name] = sum(costs[one] for one in REQUESTS) - opened
+    return found
+
+
+def compare_histories(folder: Path, small: tuple[int, int], large: tuple[int, int]) -> None:
+    with build(folder / "small", *small) as few, build(folder / "large", *large) as many:
+        before, after = count_requests(few), count_requests(many)
+        # A listing of branches asks for each of them.
+        for counts, branches in ((before, small[1]), (after, large[1])):
+            counts["branches"] /= 1 + branches
+        assert all(after[name] <= 1.5 * before[name] for name in before), (before, after)
+        assert many.commits(limit=20) == many.commits()[:20]
+        removed = many.cleanup(keep=20, confirm=True).manifest
+        assert removed.error is None
+        assert removed.versions_removed >= large[0] // 2
+
+
+def test_questions_ask_as_much_of_a_long_history_as_of_a_short_one(tmp_path: Path) -> None:
+    compare_histories(tmp_path, (20, 2), (120, 8))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_questions_ask_as_much_of_ten_thousand_commits_and_a_hundred_branches(
+    tmp_path: Path,
+) -> None:
+    compare_histories(tmp_path, (100, 2), (10_000, 100))

@@ -781,9 +781,12 @@ class Graph:
         """
         target = branch_name(branch or self._branch, "commits")
         state = self._engine.manifest.current(target)
+        wanted = count_of("limit", limit)
+        if wanted and actor is None and since is None and not all:
+            return Commits(map(Commit.of, state.newest(wanted).listed(limit=wanted)))
         lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
         start = since if isinstance(since, datetime) or since is None else self._commit_id(since)
-        listed = lineage.listed(actor=actor, since=start, limit=count_of("limit", limit))
+        listed = lineage.listed(actor=actor, since=start, limit=wanted)
         return Commits(map(Commit.of, listed))
 
     def _commit_id(self, name: str | Commit) -> CommitId:

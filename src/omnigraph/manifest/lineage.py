@@ -52,6 +52,17 @@ def commits_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
     return decode_commits(rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS))
 
 
+def newest_of(rows: pa.Table, count: int) -> tuple[GraphCommit, ...]:
+    """Decode the newest commits only, at least so many if there are, in listing order."""
+    found = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
+    if found.num_rows > count > 0:
+        newest = pc.select_k_unstable(found, k=count, sort_keys=[("table_version", "descending")])
+        # Commits of one swap have one version.
+        oldest = pc.min(found["table_version"].take(newest))
+        found = found.filter(pc.greater_equal(found["table_version"], oldest))
+    return decode_commits(found)
+
+
 def merged_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
     """Decode every commit that a merge brought, by age."""
     return tuple(sorted(decode_commits(merged_commits(rows)), key=_age))

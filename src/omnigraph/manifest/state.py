@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
-from omnigraph.manifest.lineage import Lineage, commits_of, find_commit, head_of, merged_of
+from omnigraph.manifest.lineage import (
+    Lineage,
+    commits_of,
+    find_commit,
+    head_of,
+    merged_of,
+    newest_of,
+)
 from omnigraph.manifest.merged import NO_ROWS, ancestor_rows, commit_rows
 from omnigraph.manifest.policies import policies_of
 from omnigraph.manifest.records import (
@@ -87,6 +94,12 @@ class BranchState:
         if self.has_lineage:
             return Lineage((*commits_of(self.image.rows), *self.expected))
         return self.legacy() if self.legacy is not None else Lineage(())
+
+    def newest(self, count: int) -> Lineage:
+        """The newest commits, at least so many if there are; the others are not decoded."""
+        if "lineage" in self.__dict__ or not self.has_lineage or self.expected:
+            return self.lineage
+        return Lineage(newest_of(self.image.rows, count))
 
     @cached_property
     def merged(self) -> Lineage:
