@@ -1,5 +1,6 @@
 """Random work on two branches, and merges of it in memory and in steps."""
 
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,3 +127,22 @@ def content(graph: Graph, branch: str = "main") -> dict[str, list[dict[str, Any]
         name: sorted(graph.table(name, branch=branch).to_pylist(), key=lambda row: row["id"])
         for name in TYPES
     }
+
+
+def make_random_steps(chance: random.Random, count: int) -> list[tuple[str, tuple[Any, ...]]]:
+    """Some work on both branches; the same numbers give the same work."""
+    return [(chance.choice(["main", "side"]), _make_step(chance)) for _ in range(count)]
+
+
+def _make_step(chance: random.Random) -> tuple[Any, ...]:
+    name, other = (f"p{chance.randrange(5)}" for _ in range(2))
+    small, text = chance.choice([None, 1, 2]), chance.choice([None, "", "x"])
+    match chance.randrange(6):
+        case 0:
+            return ("edge", f"e{chance.randrange(3)}", name, other, small)
+        case 1:
+            return ("one", f"o{chance.randrange(2)}", name, other)
+        case 2:
+            return ("drop", name)
+        case _:
+            return ("put", name, small, text, chance.choice([None, 1, 2]), chance.randrange(4))

@@ -934,25 +934,41 @@ class Graph:
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
         images: bool = False,
+        spark: "SparkChoice" = "auto",
+        out: str | os.PathLike[str] | None = None,
     ) -> "Diff":
         """Entities that differ between two branches, commits or manifest versions, by table key, then id.
+
+        Large tables are compared in steps; `spark` is a session, True, or False; `auto` asks for Spark past the small-work
+        bound. With `out` the changes go to a file, one JSON object a line, however many there are.
 
         Example:
             >>> newest = graph.commits()[0]
             >>> [(str(change.op), change.id) for change in graph.diff(newest.parent, newest).changes]
             [('insert', 'Gus')]
         """
-        from omnigraph.engine.history.changes import Diff
-        from omnigraph.engine.history.compare import list_changes
+        from omnigraph.engine.history.change_files import collect_diff, parse_change_file
+        from omnigraph.engine.history.compare import compare_pair, list_differing_pairs
 
+        file = parse_change_file(out)
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
-        found = list_changes(self._engine.store.tables, before, after, wanted)
-        return Diff(
-            base=None if before.head is None else before.head.id,
-            head=None if after.head is None else after.head.id,
-            changes=tuple(found),
-        )
+        pairs = list_differing_pairs(before, after, wanted)
+        named = [None if one.head is None else one.head.id for one in (before, after)]
+        engine, rows = self._engine, sum(pair.row_count for pair in pairs)
+        if spark in (None, False, "auto") and rows <= engine.settings.small_work_rows:
+            # Comparing in steps needs modules that most diffs never load.
+            here = (c for pair in pairs for c in compare_pair(engine.store.tables, pair, wanted))
+            reason = f"{rows} rows are little enough for memory"
+            return collect_diff(here, named[0], named[1], file, reason=reason)
+
+        from omnigraph.api.loading import chooser
+        from omnigraph.engine.history.diff_steps import open_diff
+
+        with open_diff(engine, pairs, wanted, chooser(engine, spark)) as (found, choice):
+            return collect_diff(
+                found, named[0], named[1], file, engine=choice.engine, reason=choice.reason
+            )
 
     def diff_stream(
         self,

@@ -333,8 +333,10 @@ class RemoteGraph:
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
         images: bool = False,
+        **local: object,
     ) -> Diff:
         """Entities that differ between two branches or commits, by table key, then id."""
+        _refuse_local(local)
         query = {"from": str(base), "to": str(head)} | _filters(types, kinds, ops)
         pages = list(self._pages(self._server.path("diff"), query))
         changes = [

@@ -26,9 +26,9 @@ def same(left: pa.Array, right: pa.Array) -> Mask:
 def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
     """Compare like `same` where both have a value; the other positions are undefined."""
     kind = left.type
-    if pa.types.is_fixed_size_list(kind) and not _has_null_items(left, right):
-        return _same_bits(left, right)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_fixed_size_list(kind):
+        return _same_vectors(left, right, both)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _same_items(left, right, both)
     if pa.types.is_struct(kind):
         parts = [same(_part(left, f.name), _part(right, f.name)) for f in kind]
@@ -43,8 +43,22 @@ def _part(values: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(values, name)
 
 
-def _has_null_items(*columns: pa.FixedSizeListArray) -> bool:
-    return any(_items(column).null_count for column in columns)
+def _same_vectors(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
+    """Compare vectors by their bits, those with a NULL in them item by item, whatever the other rows hold."""
+    listed = both & (_mask_holes(left) | _mask_holes(right))
+    found = _same_bits(left, right)
+    if not listed.any():
+        return found
+    return np.where(listed, _same_items(left, right, both), found)
+
+
+def _mask_holes(column: pa.FixedSizeListArray) -> Mask:
+    """Mark the vectors that have a NULL item; those of NULL vectors too."""
+    items, size = _items(column), column.type.list_size
+    if not items.null_count:
+        return np.zeros(len(column), dtype=bool)
+    holes = _mask(items.is_null()).reshape(len(column), size)
+    return np.asarray(holes.any(axis=1), dtype=bool)
 
 
 def _items(column: pa.FixedSizeListArray) -> pa.Array:
@@ -58,11 +72,15 @@ def _same_bits(left: pa.FixedSizeListArray, right: pa.FixedSizeListArray) -> Mas
     if size == 0:
         return np.ones(len(left), dtype=bool)
     rows = [
-        _items(column).to_numpy(zero_copy_only=False).view(np.uint8).reshape(len(column), -1)
+        _fill(_items(column)).to_numpy(zero_copy_only=False).view(np.uint8).reshape(len(column), -1)
         for column in (left, right)
     ]
     found: Mask = (rows[0] == rows[1]).all(axis=1)
     return found
+
+
+def _fill(items: pa.Array) -> pa.Array:
+    return pc.fill_null(items, pa.scalar(0).cast(items.type)) if items.null_count else items
 
 
 def _same_items(left: pa.Array, right: pa.Array, both: Mask) -> Mask:

@@ -47,8 +47,6 @@ class VersionPair:
     last_shared: int
     columns: tuple[Pair, ...] | None
     """The columns that have digests; None when rows are compared by value."""
-    carried: tuple[str, ...] = ()
-    """Text columns that the sides carry as they are."""
     seed: int = 0
 
     def name_side(self, side: str) -> str:
@@ -63,8 +61,7 @@ class VersionPair:
     def schema(self) -> pa.Schema:
         """The columns of both sides."""
         digests = [pa.field(name, pa.uint64()) for name in self.digests]
-        carried = [pa.field(name, pa.string()) for name in self.carried]
-        return pa.schema([pa.field(KEY, pa.string()), *SIDE, *digests, *carried])
+        return pa.schema([pa.field(KEY, pa.string()), *SIDE, *digests])
 
     @property
     def digests(self) -> list[str]:
@@ -85,7 +82,6 @@ def pair_versions(
     *,
     seed: int = 0,
     row_cache: RowCache = NO_ROW_CACHE,
-    carried: tuple[str, ...] = (),
 ) -> VersionPair:
     """Pair two versions; their columns have digests unless one of them is a blob."""
     return VersionPair(
@@ -94,7 +90,6 @@ def pair_versions(
         after=after,
         last_shared=find_last_shared_version(tables, before, after),
         columns=_choose_columns(tables, before, after, row_cache),
-        carried=carried,
         seed=seed,
     )
 
@@ -179,8 +174,7 @@ def read_side(tables: Tables, split: SideSplit) -> Iterator[tuple[str, pa.Table]
 
 
 def _stream_rows(tables: Tables, table: Table, split: SideSplit) -> Iterator[pa.Table]:
-    names = ["id", *_list_columns(split.pair, split.side), *split.pair.carried]
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys(["id", *_list_columns(split.pair, split.side)]))
     step = max(1, min(SIDE_BATCH_ROWS, SIDE_BATCH_BYTES // row_bytes(table.schema, names)))
     if split.is_shared:
         rows = _find_single_rows(tables, split)
@@ -227,9 +221,8 @@ def _digest_rows(pair: VersionPair, side: str, rows: pa.Table) -> pa.Table:
         pa.array(_digest_one(rows, one.left if side == BEFORE else one.right, pair.seed + number))
         for number, one in enumerate(pair.columns or ())
     ]
-    carried = [rows[name] for name in pair.carried]
     ids, addresses, row_ids = rows["id"], rows[ROW_ADDRESS], rows[ROW_ID]
-    columns = [ids, ids, addresses, row_ids, versions, *digests, *carried]
+    columns = [ids, ids, addresses, row_ids, versions, *digests]
     return pa.table(columns, schema=pair.schema)
 
 

@@ -105,10 +105,19 @@ class Diff(Shown):
     base: str | None
     head: str | None
     changes: tuple[Change, ...]
+    engine: str = "local"
+    """Who compared the tables: this process, or Spark."""
+    reason: str = ""
+    out: str | None = None
+    """The file that has the changes, when one was asked for; `changes` is empty then."""
+    written: DiffStats | None = None
+    """How much the file has."""
 
     @property
     def stats(self) -> DiffStats:
         """How much differs."""
+        if self.written is not None:
+            return self.written
         counts = {op: sum(change.op is op for change in self.changes) for op in Op}
         return DiffStats(
             inserts=counts[Op.INSERT],
@@ -124,6 +133,8 @@ class Diff(Shown):
             "to": self.head,
             "changes": [change.to_dict() for change in self.changes],
             "stats": self.stats.to_dict(),
+            **({"engine": self.engine, "reason": self.reason} if self.reason else {}),
+            **({"out": self.out} if self.out is not None else {}),
         }
 
     def __len__(self) -> int:

@@ -123,6 +123,11 @@ class TablePair:
         same = before is not None and after is not None and before.at == after.at
         return not same and wanted.covers(self.key)
 
+    @property
+    def row_count(self) -> int:
+        """How many rows both versions have together."""
+        return sum(one.row_count for one in (self.before, self.after) if one is not None)
+
 
 def list_differing_pairs(
     base: BranchState, head: BranchState, wanted: Wanted
@@ -170,7 +175,7 @@ def compare_pair(
     right = None if pair.after is None else pair.after.at
     try:
         for step, names in check_between(find_changed_steps(tables, left, right)):
-            yield from _make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
+            yield from make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
     except TableNotFound as error:
         gone = pair.before or pair.after
         raise HistoryReclaimed(pair.key, 0 if gone is None else gone.version) from error
@@ -184,9 +189,10 @@ def _drop_up_to(step: Step, after_id: str | None) -> Step:
     return Step(step.moves.filter(kept), step.properties[kept.to_numpy()])
 
 
-def _make_changes(
+def make_changes(
     tables: Tables, pair: TablePair, step: Step, names: Sequence[str], wanted: Wanted
 ) -> Iterator[Change]:
+    """Describe rows that differ between two versions of a table."""
     moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
     chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]

@@ -15,7 +15,7 @@ from omnigraph.surfaces.cli.output import note, print_columns, say, say_json
 from omnigraph.surfaces.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
-    from omnigraph.api.comparisons import Change
+    from omnigraph.api.comparisons import Change, Diff
 
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type; repeatable.")]
 Kinds = Annotated[
@@ -47,6 +47,10 @@ def diff(
     kinds: Kinds = None,
     ops: Ops = None,
     images: Images = False,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write every change to a .jsonl file."),
+    ] = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
@@ -60,8 +64,12 @@ def diff(
     """
     one, other = _ends(base, head)
     with open_store(choose_graph(store)) as graph:
-        with_rows = images if json else not stat
-        found = graph.diff(one, other, types=types, kinds=kinds, ops=ops, images=with_rows)
+        with_rows = images if json or out else not stat
+        given: Any = {} if out is None else {"out": out}
+        found = graph.diff(one, other, types=types, kinds=kinds, ops=ops, images=with_rows, **given)
+    if out is not None:
+        _print_written(found, out, json=json)
+        return
     counts = count_types(found.changes)
     if json:
         body = found.to_dict()
@@ -73,6 +81,14 @@ def diff(
         print_columns([f"  {name}", _spell_signs(found)] for name, found in counts.items())
     else:
         print_changes(found.changes)
+
+
+def _print_written(found: "Diff", out: str, *, json: bool) -> None:
+    stats = found.stats
+    if json:
+        say_json({key: value for key, value in found.to_dict().items() if key != "changes"})
+        return
+    say(f"+{stats.inserts} ~{stats.updates} -{stats.deletes} written to {out}")
 
 
 def _ends(base: str, head: str | None) -> tuple[str, str]:

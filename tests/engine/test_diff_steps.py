@@ -1,0 +1,67 @@
+"""A diff in steps lists what a diff in memory lists; changes and conflicts of any number go to files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.errors import MergeConflicts, UserInputError
+from tests.support.merge_ways import FEW, apply_step, in_steps, merge_by, merge_graph
+
+IN_STEPS = {"small_work_rows": 0, "small_work_bytes": 0}
+
+
+def work(graph: Graph) -> None:
+    for branch, step in FEW:
+        apply_step(graph, branch, step)
+    graph.optimize()
+    graph.load([{"type": "P", "data": {"name": "q05", "a": 9}}], mode="merge", branch="side")
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_both_ways_list_the_same_changes(images: bool) -> None:
+    with merge_graph() as graph:
+        work(graph)
+        here = graph.diff("main", "side", images=images)
+        assert (here.engine, here.changes != ()) == ("local", True)
+        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+            there = stepped.diff("main", "side", images=images, spark=False)
+            assert stepped.doctor() == []
+        assert there.changes == here.changes
+        assert "in steps" in there.reason
+
+
+def test_changes_go_to_a_file(tmp_path: Path) -> None:
+    with merge_graph() as graph:
+        work(graph)
+        expected = graph.diff("main", "side")
+        for config in ({}, IN_STEPS):
+            with omnigraph.open(graph.uri, config=config) as opened:
+                found = opened.diff("main", "side", spark=False, out=tmp_path / "changes.jsonl")
+            lines = (tmp_path / "changes.jsonl").read_text().splitlines()
+            assert [json.loads(line) for line in lines] == expected.to_dict()["changes"]
+            assert (found.changes, found.stats) == ((), expected.stats)
+        with pytest.raises(UserInputError, match=r"\.jsonl"):
+            graph.diff("main", "side", out=tmp_path / "changes.csv")
+
+
+@pytest.mark.parametrize("way", ["memory", "steps"])
+def test_conflicts_go_to_a_file(tmp_path: Path, way: str) -> None:
+    from omnigraph.engine.merge.conflicts import parse_conflict_file
+
+    path = tmp_path / "conflicts.jsonl"
+    with merge_graph() as graph:
+        work(graph)
+        with pytest.raises(MergeConflicts) as caught:
+            merge_by(
+                graph,
+                None if way == "memory" else in_steps(3),
+                rejects=parse_conflict_file(path),
+            )
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert lines == [one.to_dict() for one in caught.value.conflicts]
+        assert caught.value.total == len(lines) > 1
+        with pytest.raises(UserInputError, match="folder"):
+            graph.merge("side", rejects=tmp_path / "none" / "x.jsonl")
