@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from omnigraph.errors import (
     PolicyConfigError,
     PolicyDenied,
     ReadOnlyError,
+    UserInputError,
 )
 from omnigraph.manifest.records import MANIFEST_SCHEMA, ObjectType, head_row
 from omnigraph.policy import PolicyEngine
@@ -115,6 +117,12 @@ def test_what_could_lock_everyone_out_is_refused(graph: Graph, text: str, reason
     kept = graph.policy()
     assert kept is not None
     assert kept.version == 1
+
+
+@pytest.mark.parametrize("given", [3, b"version: 1", ["version: 1"]])
+def test_what_is_no_policy_is_refused(graph: Graph, given: Any) -> None:
+    with pytest.raises(UserInputError, match="text or a path"):
+        graph.set_policy(given, actor="ada")
 
 
 def test_a_policy_of_the_handle_is_asked_as_well(graph: Graph) -> None:

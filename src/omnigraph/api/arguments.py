@@ -146,6 +146,13 @@ def read_policy(policy: "PolicyChecker | str | Path | None") -> "PolicyChecker |
     raise _not_a("policy", "text, a path or a checker", policy)
 
 
+def rules_of(policy: object) -> str | Path | None:
+    """A policy to be kept: its text, its file, or none."""
+    if policy is None or isinstance(policy, str | Path):
+        return policy
+    raise _not_a("policy", "text or a path", policy)
+
+
 def _refuse_empty_path(name: str, path: str) -> str:
     """Refuse an empty path: it would mean the working directory."""
     if not path:

@@ -21,6 +21,7 @@ from omnigraph.api.arguments import (
     number_column,
     point_of,
     reference_of,
+    rules_of,
     text_column,
     text_of,
     wanted_of,
@@ -1523,7 +1524,8 @@ class Graph:
         from omnigraph.engine.policing import list_versions, replace_policy
         from omnigraph.policy.kept import read_kept
 
-        text = None if policy is None else read_kept(policy)
+        given = rules_of(policy)
+        text = None if given is None else read_kept(given)
         versions = list_versions(self._engine)
         by = self._authorize("policy_change", actor)
         expected = versions[-1].number if versions else 0
