@@ -1,6 +1,7 @@
 """A migration that is killed anywhere is completed by the next open, and everything reads as before."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from omnigraph.failpoints import Failpoint
 from tests.support.child import run_child
 from tests.support.releases import Release, describe
 from tests.support.settled import assert_settled
+from tests.support.store_roots import race_processes
 from tests.support.story import reopen
 
 STAMP_4 = Release("0.1.0-stamp4")
@@ -32,4 +34,26 @@ def test_a_killed_migration_is_completed_by_the_next_open(tmp_path: Path, at: Fa
         assert stamp_of(graph) == 5
         assert describe(graph) == before
         graph.load([], mode="append")
+        assert_settled(graph)
+
+
+def open_and_write(barrier: Any, uri: str, name: str) -> int:
+    """What each process does: open read-write at the same moment as the others."""
+    barrier.wait()
+    with omnigraph.open(uri) as graph:
+        graph.tag(name)
+        return stamp_of(graph)
+
+
+def test_two_processes_that_migrate_at_once_converge(tmp_path: Path) -> None:
+    root = STAMP_4.unpack(tmp_path)
+    omnigraph.relocate(root)
+    with omnigraph.open(root, read_only=True) as graph:
+        before = describe(graph)
+    calls = [(str(root), f"by-{number}") for number in range(3)]
+    assert race_processes(open_and_write, calls) == [5, 5, 5]
+    with omnigraph.open(root) as graph:
+        assert [tag.name for tag in graph.tags()] == ["by-0", "by-1", "by-2"]
+        assert describe(graph) == before
+        graph.cleanup(keep=1, confirm=True)
         assert_settled(graph)
