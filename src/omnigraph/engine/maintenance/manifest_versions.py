@@ -35,7 +35,7 @@ def reclaim_manifest(
     with engine.committer.locks.acquire([manifest_key(lance_branch(branch))], ACTIVITY):
         fail(Failpoint.CLEANUP_MANIFEST)
         pinned.look_again()
-        if engine.manifest.current(branch, remember=False).stamp != CURRENT:
+        if pinned.live[branch].stamp != CURRENT:
             # A release that migrates it may be at work.
             return NOTHING
         versions = engine.manifest.rows.versions(lance_branch(branch))

@@ -100,6 +100,7 @@ class LiveBranch:
 
     snapshot: Snapshot
     head: GraphCommit | None
+    stamp: int
 
     @property
     def version(self) -> Version:
@@ -180,7 +181,9 @@ class PinnedStates:
         """Read live branches, all or the chosen ones; a commit that several of them know is kept once."""
         found: dict[BranchName, LiveBranch] = {}
         for state in _read_live(self._engine, chosen):
-            found[state.branch] = LiveBranch(snapshot=state.snapshot, head=state.head)
+            found[state.branch] = LiveBranch(
+                snapshot=state.snapshot, head=state.head, stamp=state.stamp
+            )
             self._commits.append(_find_fresh(state.ancestors, self._commits))
         return found
 
