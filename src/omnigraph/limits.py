@@ -48,6 +48,9 @@ SCHEMA_PROPERTIES_MAX = 100_000
 NESTING_MAX = 64
 """Depth of nested blocks in a query; deeper text is refused before the stack is."""
 
+EXPRESSION_STEPS_MAX = 256
+"""Operators of one rank in a row, such as `a + b + c`; each adds a level to what is evaluated."""
+
 RECORDS_TYPED = 16_384
 """Records from memory that are held before they become columns."""
 

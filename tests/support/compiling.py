@@ -51,7 +51,7 @@ def diagnostics(text: str, catalog: Catalog | None = None) -> tuple[Diagnostic, 
     source = Source(text)
     file = parse_queries(source)
     (query,) = file.queries
-    return check_findings(query, catalog or harbour(), source, extended=file.extended)[1]
+    return check_findings(query, catalog or harbour(), source)[1]
 
 
 def checked(text: str, catalog: Catalog | None = None) -> Checked:
@@ -59,7 +59,7 @@ def checked(text: str, catalog: Catalog | None = None) -> Checked:
     source = Source(text)
     file = parse_queries(source)
     (query,) = file.queries
-    return check(query, catalog or harbour(), source, extended=file.extended)
+    return check(query, catalog or harbour(), source)
 
 
 def read(body: str, params: str = "", *, extended: bool = False) -> CheckedRead:

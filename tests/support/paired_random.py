@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.paired_reads import (
     EDGES,
+    FLOATS,
     ITEMS,
     NODES,
     NUMBERS,
@@ -327,7 +328,7 @@ class Writer:
         counted: list[Prop | str] = [*plain, *scope.nodes]
         tallies: list[Tally] = [Tally("count", self.chance.choice(counted))]
         for function, kinds in (
-            ("sum", NUMBERS), ("avg", NUMBERS), ("min", (*NUMBERS, *TEXTS)), ("max", (*NUMBERS, *TEXTS)),
+            ("sum", ("i32", *FLOATS)), ("avg", NUMBERS), ("min", (*NUMBERS, *TEXTS)), ("max", (*NUMBERS, *TEXTS)),
         ):  # fmt: skip
             fitting = [prop for prop in plain if prop.kind in kinds]
             if fitting and self.chance.random() < 0.35:

@@ -361,6 +361,9 @@ def _sql_item(expr: Prop | str | Tally, scope: Scope) -> str:
             return f"count({_sql_item(argument, scope)})"
         case Tally(function=function, argument=Prop() as argument):
             inner = _column(argument, scope)
+            if function == "sum" and argument.kind not in FLOATS:
+                # The sums of larger integers have no room in an I64, which is an error.
+                return f"CAST(sum({inner}) AS BIGINT)"
             if function in ("sum", "avg"):
                 inner = f"CAST({inner} AS DOUBLE)"
             return f"{function}({inner})"

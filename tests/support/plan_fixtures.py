@@ -58,7 +58,7 @@ def checked_read(text: str) -> CheckedRead:
     """Parse and check the only query of a text, which is a read."""
     source = Source(text)
     file = parse_queries(source)
-    checked = check(file.queries[0], harbour(), source, extended=file.extended)
+    checked = check(file.queries[0], harbour(), source)
     assert isinstance(checked, CheckedRead)
     return checked
 

@@ -9,8 +9,8 @@ from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
-    Field,
     Filter,
     Group,
     Multiplicity,
@@ -20,8 +20,11 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
+    Stage,
+    Union,
     Window,
 )
 from omnigraph.compile.plan.plan import Plan
@@ -55,7 +58,7 @@ class Run:
     around: tuple[Row, ...] = ({},)
 
     def value(self, expr: Any, row: Row) -> Any:
-        return row[expr.name] if isinstance(expr, Field) else value_of(expr, row, self.params)
+        return value_of(expr, row, self.params)
 
     def passes(self, tests: Iterable[Test], row: Row) -> bool:
         return all(truth(test, row, self.params) is True for test in tests)
@@ -100,6 +103,12 @@ def _rows(operator: Operator, run: Run) -> list[Weighted]:
             rows = _rows(below, run)
             found = {_ids(row, on) for row, _ in _inner(inner, rows, run)}
             return [one for one in rows if _ids(one[0], on) not in found]
+        case Semi(input=below, inner=inner, on=on):
+            rows = _rows(below, run)
+            found = {_ids(row, on) for row, _ in _inner(inner, rows, run)}
+            return [one for one in rows if _ids(one[0], on) in found]
+        case Attach():
+            return _attached(operator, run)
         case OptionalJoin():
             return _optional(operator, run)
         case Group():
@@ -111,6 +120,10 @@ def _rows(operator: Operator, run: Run) -> list[Weighted]:
             return _sorted(operator, run)
         case Slice(input=below, window=window):
             return windowed(_rows(below, run), window.limit, window.offset, run.params)
+        case Stage():
+            return _staged(operator, run)
+        case Union(inputs=inputs):
+            return [one for below in inputs for one in _rows(below, run)]
         case Project():
             raise AssertionError("a projection is the root of a plan")
 
@@ -140,6 +153,43 @@ def _optional(join: OptionalJoin, run: Run) -> list[Weighted]:
         for row, weight in rows
         for more, times in matches.get(_ids(row, join.on), missing)
     ]
+
+
+def _staged(stage: Stage, run: Run) -> list[Weighted]:
+    found: list[Weighted] = []
+    for row in _each(_rows(stage.input, run)):
+        left: Row = {}
+        for name in stage.entities:
+            # A group has the id of an entity, rows have the entity.
+            entity: Any = row[name]
+            left[name] = run.nodes(name).get(entity) if isinstance(entity, str) else entity
+        values = {one.name: run.value(one.expr, row) for one in stage.values}
+        found.append((left | values, 1))
+    return found
+
+
+def _attached(attach: Attach, run: Run) -> list[Weighted]:
+    rows, tally = _rows(attach.input, run), attach.tally
+    matches: dict[Values, list[Weighted]] = defaultdict(list)
+    for one in _inner(attach.inner, rows, run):
+        matches[_ids(one[0], attach.on)].append(one)
+    found: list[Weighted] = []
+    for row, weight in rows:
+        mine = matches.get(_ids(row, attach.on), [])
+        mine = sorted(mine, key=lambda one: [id_order(one[0][n]) for n in _entities(one[0])])
+        value: Any = bool(mine)
+        if tally is not None:
+            cells = [
+                (True if tally.argument is None else run.value(tally.argument, inner), times)
+                for inner, times in mine
+            ]
+            value = tallied(tally.function, cells, distinct=tally.distinct)
+        found.append((row | {attach.name: value}, weight))
+    return found
+
+
+def _entities(row: Row) -> list[str]:
+    return sorted(name for name, value in row.items() if isinstance(value, Mapping))
 
 
 def _expanded(expand: Expand, run: Run) -> list[Weighted]:
@@ -174,13 +224,17 @@ def _kept(expand: Expand, rows: list[Weighted]) -> list[Weighted]:
     if expand.keep is None:
         assert expand.multiplicity is Multiplicity.EACH, "no variable ends here, so none merge"
         return rows
-    rows = [({name: row[name] for name in expand.keep}, weight) for row, weight in rows]
+    rows = [
+        ({n: row[n] for n in row if n in expand.keep or n.startswith("#")}, weight)
+        for row, weight in rows
+    ]
     if expand.multiplicity is Multiplicity.EACH:
         return rows
     merged: Counter[Values] = Counter()
     samples: dict[Values, Row] = {}
     for row, weight in rows:
-        key = _ids(row, expand.keep)
+        carried = tuple(row[name] for name in row if name.startswith("#"))
+        key = (*_ids(row, expand.keep), *carried)
         merged[key] += weight
         samples.setdefault(key, row)
     is_counted = expand.multiplicity is Multiplicity.COUNTED
@@ -190,7 +244,10 @@ def _kept(expand: Expand, rows: list[Weighted]) -> list[Weighted]:
 def _grouped(group: Group, run: Run) -> list[Weighted]:
     groups: dict[Values, list[Weighted]] = defaultdict(list)
     for row, weight in _rows(group.input, run):
-        groups[tuple(run.value(key.expr, row) for key in group.keys)].append((row, weight))
+        key = tuple(run.value(key.expr, row) for key in group.keys)
+        groups[tuple(tuple(one) if isinstance(one, list) else one for one in key)].append(
+            (row, weight)
+        )
     if not group.keys:
         groups.setdefault((), [])
     found: list[Weighted] = []
@@ -201,7 +258,7 @@ def _grouped(group: Group, run: Run) -> list[Weighted]:
                 (True if tally.argument is None else run.value(tally.argument, row), weight)
                 for row, weight in rows
             ]
-            named[tally.name] = tallied(tally.function, cells)
+            named[tally.name] = tallied(tally.function, cells, distinct=tally.distinct)
         found.append((named, 1))
     return found
 

@@ -1,6 +1,6 @@
 """Query trees as Hypothesis strategies, and the query texts of the conformance files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,15 +8,19 @@ from typing import Any, TypeVar
 import yaml
 from hypothesis import strategies as st
 
-from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS
+from omnigraph.language.query.tokens import CALLS, FUNCTIONS, KEYWORDS, SCALARS
 from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
     AllOf,
     Among,
     AnyOf,
+    Arithmetic,
+    Between,
     Binding,
     Bm25Expr,
+    CallExpr,
+    CaseExpr,
     Clause,
     Compare,
     Condition,
@@ -28,6 +32,7 @@ from omnigraph.language.query.tree import (
     IsNull,
     Item,
     LiteralExpr,
+    Minus,
     Name,
     NearestExpr,
     Negation,
@@ -105,13 +110,20 @@ PLAIN_WORDS = (
 _POOL = sorted(
     {*PLAIN_WORDS, *KEYWORDS, *FUNCTIONS, "a", "b", "from", "to", "id", "mutation", "edge"}
 )
+
+
+def _pick(pool: Sequence[str]) -> st.SearchStrategy[str]:
+    """One of many words; a strategy that lists them all takes long to describe itself."""
+    return st.integers(0, len(pool) - 1).map(lambda place: pool[place])
+
+
 _WORDS = st.sampled_from(PLAIN_WORDS)
-_ANY_WORDS = st.sampled_from(_POOL)
-_EDGE_WORDS = st.sampled_from([word for word in _POOL if word != "not"])
+_ANY_WORDS = _pick(_POOL)
+_EDGE_WORDS = _pick([word for word in _POOL if word != "not"])
 _TYPES = st.sampled_from(("Vessel", "Port", "Date", "Vector", "String", "MATCH", "X", "A_1b"))
 _VARIABLES = st.one_of(st.sampled_from(("v", "p", "_", "x1")), _ANY_WORDS)
 # The names of constants are read as the constants, except as order keys.
-_COLUMN_WORDS = st.sampled_from([w for w in _POOL if w not in ("true", "false", "null")])
+_COLUMN_WORDS = _pick([w for w in _POOL if w not in ("true", "false", "null", "not")])
 
 words = _ANY_WORDS
 names = _ANY_WORDS.map(Name)
@@ -162,7 +174,39 @@ _aliases = _WORDS.map(lambda name: AliasExpr(name=name))
 def expressions(*, extended: bool = False) -> st.SearchStrategy[Expr]:
     """Every kind of expression, calls inside calls included."""
     simple: st.SearchStrategy[Expr] = st.one_of(values(extended=extended), _properties, _aliases)
-    return st.recursive(simple, _calls, max_leaves=6)
+    return st.recursive(simple, _values if extended else _calls, max_leaves=6)
+
+
+def _values(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Operators and functions of values, besides searches and rankings."""
+    here = st.just(NOWHERE)
+
+    def chain(*operators: str) -> st.SearchStrategy[Any]:
+        step = st.tuples(st.sampled_from(operators), inner)
+        steps = st.lists(step, min_size=1, max_size=2).map(tuple)
+        return st.builds(Arithmetic, first=inner, steps=steps, span=here)
+
+    branches = st.lists(st.tuples(inner, inner), min_size=1, max_size=2).map(tuple)
+    return st.one_of(
+        _calls(inner),
+        chain("+", "-"),
+        chain("*", "/", "%"),
+        st.builds(Minus, operand=inner.filter(_is_no_number), span=here),
+        st.builds(
+            CallExpr,
+            function=st.sampled_from(CALLS),
+            arguments=st.lists(inner, max_size=3).map(tuple),
+            span=here,
+        ),
+        st.builds(CaseExpr, branches=branches, otherwise=st.none() | inner, span=here),
+        st.builds(Between, operand=inner, low=inner, high=inner, span=here),
+        st.builds(Not, part=inner, span=here),
+        st.builds(AllOf, parts=st.lists(inner, min_size=2, max_size=2).map(tuple), span=here),
+    )
+
+
+def _is_no_number(expr: Expr) -> bool:
+    return not isinstance(expr, LiteralExpr) or expr.form not in ("int", "float")
 
 
 def _calls(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -1,11 +1,16 @@
 """What a checked query means over a graph of plain Python values: every assignment is tried."""
 
+import calendar
 import itertools
 import math
+import re
+import statistics
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
 from omnigraph.catalog.types import FLOATS, Scalar
@@ -14,13 +19,17 @@ from omnigraph.compile.checked import (
     AllOf,
     Among,
     AnyOf,
+    BlockValue,
     Bm25,
+    Call,
     CheckedRead,
     Compare,
     Condition,
     Const,
     Direction,
+    Duration,
     EntityRef,
+    Field,
     Hop,
     IsNull,
     Nearest,
@@ -31,10 +40,13 @@ from omnigraph.compile.checked import (
     PropertyRef,
     Rrf,
     TextMatch,
+    Truth,
     VariableKind,
+    has_aggregate,
 )
 from omnigraph.compile.plan.algebra import Always, Test
 from omnigraph.compile.plan.operators import Expand
+from omnigraph.compile.plan.visit import list_held, replace_parts, strip_spans
 
 T = TypeVar("T")
 
@@ -73,8 +85,129 @@ def value_of(expr: Any, row: Row, params: Mapping[str, object]) -> Any:
             return None if entity is None else entity["id"]
         case TextMatch():
             return truth(expr, row, params)
+        case Field(name=name):
+            return row[name]
+        case Truth(condition=condition):
+            return truth(condition, row, params)
+        case Call(function="case", arguments=arguments):
+            half = len(arguments) // 2
+            for test, result in zip(arguments[:half], arguments[half:], strict=False):
+                if value_of(test, row, params) is True:
+                    return value_of(result, row, params)
+            return value_of(arguments[-1], row, params) if len(arguments) % 2 else None
+        case Call(function="coalesce", arguments=arguments):
+            found = (value_of(one, row, params) for one in arguments)
+            return next((one for one in found if one is not None), None)
+        case Call(function="entity", arguments=arguments, type=kind):
+            names = [name for name, _ in kind.fields]
+            record = {
+                n: value_of(one, row, params) for n, one in zip(names, arguments, strict=True)
+            }
+            return None if record["id"] is None else record
+        case Call(function=function, arguments=arguments):
+            return call(function, [value_of(one, row, params) for one in arguments])
         case _:
             raise NotImplementedError(expr)
+
+
+class Refused(Exception):
+    """A value that a function refuses."""
+
+
+def call(function: str, values: list[Any]) -> Any:
+    """A function of plain values; NULL gives NULL."""
+    if None in values:
+        return None
+    match function, values:
+        case "+" | "-" | "*" | "/" | "%", [left, right]:
+            return _calculate(function, left, right)
+        case "lower", [text]:
+            return text.lower()
+        case "upper", [text]:
+            return text.upper()
+        case "trim", [text]:
+            return text.strip()
+        case "length" | "size", [text]:
+            return len(text)
+        case "substring", [text, start, *length]:
+            end = start + max(length[0], 0) if length else len(text) + 1
+            return text[max(start, 1) - 1 : max(end, 1) - 1]
+        case "replace", [text, old, new]:
+            return text.replace(old, new) if old else text
+        case "concat", texts:
+            return "".join(texts)
+        case "abs", [number]:
+            return abs(number)
+        case "floor", [number]:
+            return math.floor(number) if isinstance(number, int) else float(math.floor(number))
+        case "ceil", [number]:
+            return math.ceil(number) if isinstance(number, int) else float(math.ceil(number))
+        case "round", [number, *digits]:
+            if isinstance(number, int):
+                return number
+            scale = Decimal(1).scaleb(-(digits[0] if digits else 0))
+            return float(Decimal(repr(number)).quantize(scale, ROUND_HALF_UP))
+        case "year", [moment]:
+            return moment.year
+        case "month", [moment]:
+            return moment.month
+        case "day", [moment]:
+            return moment.day
+        case "date_trunc", ["month", moment]:
+            return moment.replace(day=1)
+        case "date_trunc", ["year", moment]:
+            return moment.replace(month=1, day=1)
+        case "first", [items]:
+            return items[0] if items else None
+        case "last", [items]:
+            return items[-1] if items else None
+        case "number", [number]:
+            return number
+        case "type", [_, name]:
+            return name
+    raise NotImplementedError(function)
+
+
+def _calculate(op: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Duration):
+        left, right = right, left
+    if isinstance(right, Duration):
+        return _shift(left, right, -1 if op == "-" else 1)
+    if op in ("/", "%") and right == 0:
+        raise Refused("division by zero")
+    if isinstance(left, int) and isinstance(right, int):
+        found = _whole(op, left, right)
+        if not -(2**63) <= found < 2**63:
+            raise Refused("overflow")
+        return found
+    left, right = float(left), float(right)
+    if op == "%":
+        return math.fmod(left, right)
+    return (
+        {"+": left + right, "-": left - right, "*": left * right}.get(op, 0.0)
+        if op != "/"
+        else left / right
+    )
+
+
+def _whole(op: str, left: int, right: int) -> int:
+    match op:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if op == "/" else left - quotient * right
+
+
+def _shift(moment: Any, duration: Duration, sign: int) -> Any:
+    months = moment.year * 12 + moment.month - 1 + sign * duration.months
+    year, month = divmod(months, 12)
+    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
+    found = moment.replace(year=year, month=month + 1, day=day)
+    return found + sign * timedelta(days=duration.days, milliseconds=duration.milliseconds)
 
 
 def truth(test: Test, row: Row, params: Mapping[str, object]) -> bool | None:
@@ -144,6 +277,10 @@ def _compared(test: Compare, row: Row, params: Mapping[str, object]) -> bool | N
             return right in left
         case "starts_with":
             return bool(left.startswith(right))
+        case "ends_with":
+            return bool(left.endswith(right))
+        case "matches":
+            return re.search(right, left) is not None
 
 
 def _at_precision(value: Any, other: object) -> Any:
@@ -194,8 +331,13 @@ def matching_edges(
 
 def meaning(read: CheckedRead, graph: ModelGraph, params: Mapping[str, object]) -> list[Values]:
     """The rows of a query by trying every assignment."""
-    rows = list(_matches(read.pattern, {}, read, graph, params))
-    if read.is_aggregate:
+    rows = [
+        _with_blocks(read.blocks, row, read, graph, params)
+        for row in _matches(read.pattern, {}, read, graph, params)
+    ]
+    if not read.is_aggregate:
+        rows = [row for row in rows if all(truth(one, row, params) for one in read.having)]
+    if read.is_aggregate or read.distinct:
         return windowed(_meant_groups(read, rows, params), read.limit, read.offset, params)
     rows = _meant_order(read, rows, params)
     rows = windowed(rows, read.limit, read.offset, params)
@@ -216,9 +358,31 @@ def _matches(
     for chosen in itertools.product(*pools):
         nodes: Row = outer | {one.name: node for one, node in zip(own, chosen, strict=True)}
         for row in _with_edges(pattern.hops, nodes, read, graph):
-            for full in _with_optionals(pattern.optionals, row, read, graph, params):
+            for found in _with_optionals(pattern.optionals, row, read, graph, params):
+                full = _with_blocks(pattern.blocks, found, read, graph, params)
                 if _passes(pattern, full, read, graph, params):
                     yield full
+
+
+def _with_blocks(
+    blocks: Sequence[BlockValue],
+    row: Row,
+    read: CheckedRead,
+    graph: ModelGraph,
+    params: Mapping[str, object],
+) -> Row:
+    """A row with what the blocks of its conditions come to."""
+    found: dict[str, Any] = dict(row)
+    for block in blocks:
+        matches = list(_matches(block.pattern, row, read, graph, params))
+        if block.function == "exists":
+            found[block.name] = bool(matches)
+            continue
+        names = sorted(one.name for one in block.pattern.row_variables)
+        matches.sort(key=lambda one: [id_order(one[name]) for name in names])
+        cells = [(value_of(block.argument, one, params), 1) for one in matches]
+        found[block.name] = tallied(block.function, cells, distinct=block.distinct)
+    return found
 
 
 def _with_edges(
@@ -274,9 +438,13 @@ def _passes(
 ) -> bool:
     blocks = (match for bind in pattern.binds for match in bind.matches)
     conditions: Iterable[Condition] = (*blocks, *pattern.conditions)
-    return all(truth(one, row, params) is True for one in conditions) and not any(
-        next(_matches(block, row, read, graph, params), None) for block in pattern.negations
-    )
+    if not all(truth(one, row, params) is True for one in conditions):
+        return False
+
+    def exists(block: Pattern) -> bool:
+        return next(_matches(block, row, read, graph, params), None) is not None
+
+    return not any(map(exists, pattern.negations)) and all(map(exists, pattern.existences))
 
 
 def _meant_order(read: CheckedRead, rows: list[Row], params: Mapping[str, object]) -> list[Row]:
@@ -310,20 +478,35 @@ def id_order(entity: Entity | None) -> tuple[bool, Any]:
 
 
 def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, object]) -> list[Values]:
-    keys = [one for one in read.columns if not isinstance(one.expr, Aggregate)]
+    keys = [one for one in read.columns if not has_aggregate(one.expr)]
+    shown = sorted(one.name for one in read.pattern.row_variables)
+    rows = sorted(rows, key=lambda row: [id_order(row[name]) for name in shown])
     groups: dict[Values, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[tuple(value_of(one.expr, row, params) for one in keys)].append(row)
+        groups[tuple(_frozen(value_of(one.expr, row, params)) for one in keys)].append(row)
     if not keys:
         groups.setdefault((), [])
 
-    def cell(expr: Any, group: Values) -> object:
+    def cell(expr: Any, group: Values) -> Any:
+        if strip_spans(expr) in (strip_spans(one.expr) for one in keys):
+            found = [strip_spans(one.expr) for one in keys].index(strip_spans(expr))
+            return group[found]
         if isinstance(expr, Aggregate):
-            found = [value_of(expr.argument, row, params) for row in groups[group]]
-            return tallied(expr.function, [(value, 1) for value in found])
-        return group[[one.expr for one in keys].index(expr)]
+            cells = [(value_of(expr.argument, row, params), 1) for row in groups[group]]
+            return tallied(expr.function, cells, distinct=expr.distinct)
+        parts = {part: Const(value=cell(part, group), type=part.type) for part in _parts(expr)}
+        known = replace_parts(expr, parts)
+        return truth(known, {}, params) if _is_condition(known) else value_of(known, {}, params)
 
-    order = sorted(groups, key=lambda group: [null_first(value) for value in group])
+    def _parts(expr: Any) -> list[Any]:
+        """The aggregates and group keys inside of an expression."""
+        known = {strip_spans(one.expr) for one in keys}
+        if isinstance(expr, Aggregate) or strip_spans(expr) in known:
+            return [expr]
+        return [part for held in list_held(expr) for part in _parts(held)]
+
+    kept = [group for group in groups if all(cell(one, group) for one in read.having)]
+    order = sorted(kept, key=lambda group: [null_first(value) for value in group])
     by_name = {column.name: column.expr for column in read.columns}
     for key in reversed(read.order):
         expr = by_name[key.key] if isinstance(key.key, str) else key.key
@@ -333,6 +516,14 @@ def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, objec
             reverse=key.descending,
         )
     return [tuple(cell(one.expr, group) for one in read.columns) for group in order]
+
+
+def _is_condition(part: object) -> bool:
+    return isinstance(part, Compare | IsNull | Among | AllOf | AnyOf | Not)
+
+
+def _frozen(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
 # ---- shared by meaning and doing: scores, tallies, windows
@@ -396,19 +587,29 @@ def _score(ranking: Nearest | Bm25, row: Row, params: Mapping[str, object]) -> f
     return -sum(words[word] for word in _words(query)) or None
 
 
-def tallied(function: str, values: list[tuple[Any, int]]) -> object:
+def tallied(function: str, values: list[tuple[Any, int]], *, distinct: bool = False) -> object:
     """One aggregate over values and how often each occurs."""
     known = [(value, weight) for value, weight in values if value is not None]
+    if distinct:
+        known = [(value, 1) for value in dict.fromkeys(value for value, _ in known)]
     if function == "count":
         return sum(weight for _, weight in known)
+    if function == "collect":
+        return tuple(value for value, weight in known for _ in range(weight))
     if not known:
         return None
+    whole = all(isinstance(value, int) for value, _ in known)
     total = (
         math.fsum(value * weight for value, weight in known) if function in ("sum", "avg") else 0
     )
     match function:
+        case "sum" if whole:
+            return sum(value * weight for value, weight in known)
         case "sum":
             return total
+        case "stddev":
+            every = [float(value) for value, weight in known for _ in range(weight)]
+            return statistics.stdev(every) if len(every) > 1 else None
         case "avg":
             return total / sum(weight for _, weight in known)
         case "min":

@@ -70,14 +70,14 @@ class Scope:
 
 @st.composite
 def read_texts(draw: st.DrawFn) -> str:
-    """One read query, with everything the extended language offers but ranking."""
+    """One read query, with everything the language offers but ranking."""
     scope = Scope()
     clauses = [draw(_binding(scope))]
     for _ in range(draw(st.integers(0, 3))):
         clauses.append(draw(_clause(scope, 1)))
     result = draw(st.one_of(_plain(scope), _grouped(scope)))
     body = "\n  ".join(clauses)
-    return f"use extensions\nquery q() {{\n match {{\n  {body}\n }}\n {result}\n}}"
+    return f"query q() {{\n match {{\n  {body}\n }}\n {result}\n}}"
 
 
 @st.composite
@@ -100,7 +100,7 @@ def _literal(kind: str) -> st.SearchStrategy[str]:
 @st.composite
 def _clause(draw: st.DrawFn, scope: Scope, depth: int) -> str:
     kinds = ["hop", "hop", "hop", "filter", "filter", "binding"]
-    kinds += ["not", "optional"] if depth else []
+    kinds += ["not", "optional", "exists", "asked"] if depth else []
     match draw(st.sampled_from(kinds)):
         case "hop":
             return draw(_hop(scope))
@@ -108,8 +108,10 @@ def _clause(draw: st.DrawFn, scope: Scope, depth: int) -> str:
             return draw(_condition(scope))
         case "binding":
             return draw(_binding(scope))
-        case "not":
-            return draw(_block(scope.inner(), "not", depth))
+        case "not" | "exists" as word:
+            return draw(_block(scope.inner(), word, depth))
+        case "asked":
+            return draw(_asked(scope, depth))
         case _:
             inner = scope.inner()
             text = draw(_block(inner, "optional", depth))
@@ -124,6 +126,58 @@ def _block(draw: st.DrawFn, scope: Scope, word: str, depth: int) -> str:
     first = draw(st.one_of(_hop(scope), _condition(scope)))
     more = [draw(_clause(scope, depth - 1)) for _ in range(draw(st.integers(0, 1)))]
     return f"{word} {{ {'  '.join([first, *more])} }}"
+
+
+@st.composite
+def _asked(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """A condition on what a block comes to."""
+    value = draw(_block_value(scope, depth))
+    other = draw(_condition(scope))
+    forms = [f"{value} > 0", f"({value} = 1 or {other})", f"({value} <= 2 and {other})"]
+    inner = draw(_block(scope.inner(), draw(st.sampled_from(["exists", "not"])), depth))
+    return draw(st.sampled_from([*forms, f"({inner} or {other})"]))
+
+
+@st.composite
+def _block_value(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    inner = scope.inner()
+    block = draw(_block(inner, "", depth)).strip()
+    fresh = sorted(inner.nodes.keys() - scope.nodes.keys())
+    numbers = [name for name, kind in inner.properties() if kind == "number"]
+    forms = [f"count {block}", *(f"count(distinct ${name}) {block}" for name in fresh)]
+    forms += [f"{word}({name}) {block}" for name in numbers for word in ("sum", "min")][:4]
+    return draw(st.sampled_from(forms))
+
+
+@st.composite
+def _value(draw: st.DrawFn, scope: Scope) -> str:
+    """An expression that no row refuses."""
+    name, kind = draw(st.sampled_from(scope.properties()))
+    small = draw(st.sampled_from(["1", "2", "-3", "0.5"]))
+    match kind:
+        case "number":
+            forms = [f"{name} + {small}", f"-{name}", f"{name} / 4", f"{name} % 7", f"abs({name})"]
+            forms += [
+                f"case when {name} > 2 then {small} else {name} end",
+                f"round({name} / 3.0, 2)",
+            ]
+            forms += [f"coalesce({name}, {small}) * 2 - 1", f"floor({name})"]
+        case "text" | "id":
+            forms = [f"lower({name})", f"length({name}) + 1", f"substring({name}, 2, 3)"]
+            forms += [f'concat({name}, "-", upper({name}))', f'replace({name}, "A", "bb")']
+            forms += [
+                f'coalesce({name}, "none")',
+                f'{name} ends_with "r"',
+                f'{name} matches "^[A-M]"',
+            ]
+        case "date":
+            forms = [f"year({name})", f'{name} + duration("P1M2D")', f'date_trunc("month", {name})']
+            forms += [f"case when {name} is null then 0 else month({name}) end"]
+        case "instant":
+            forms = [f"year({name})", f'{name} - duration("PT36H")', f"{name} is null"]
+        case _:
+            forms = [f"size({name})", f"first({name})", f"last({name})"]
+    return draw(st.sampled_from(forms))
 
 
 @st.composite
@@ -176,7 +230,12 @@ def _condition(draw: st.DrawFn, scope: Scope) -> str:
 def _plain(draw: st.DrawFn, scope: Scope) -> str:
     shown = [f"${name}" for name in sorted(scope.nodes)]
     shown += [name for name, _ in draw(st.lists(st.sampled_from(scope.properties()), max_size=2))]
+    shown += draw(st.lists(_value(scope), max_size=2))
+    if draw(st.integers(0, 4)) == 0:
+        shown.append(draw(_block_value(scope, 0)))
     items = ", ".join(f"{item} as c{place}" for place, item in enumerate(shown))
+    if draw(st.integers(0, 4)) == 0:
+        return f"return distinct {{ {items} }} {draw(st.sampled_from(['', 'order { c0 desc }']))}"
     return f"return {{ {items} }} {draw(_order(scope))}"
 
 
@@ -204,7 +263,13 @@ def _grouped(draw: st.DrawFn, scope: Scope) -> str:
         tallies.append(f"{function}({draw(st.sampled_from(numbers))})")
     if draw(st.booleans()) and texts:
         tallies.append(f"max({draw(st.sampled_from(texts))})")
+    keys += draw(st.lists(_value(scope), max_size=1))
+    whole = [name for name in numbers if name.endswith((".dwt", ".crew", ".weight"))]
+    if draw(st.booleans()) and whole:
+        tallies.append(f"sum({draw(st.sampled_from(whole))} % 100) + count({names[0]})")
+    tallies.append(f"count(distinct {draw(st.sampled_from(usable))})")
     items = [*(f"{key} as k{place}" for place, key in enumerate(keys))]
     items += [f"{tally} as t{place}" for place, tally in enumerate(tallies)]
+    having = draw(st.sampled_from(["", "", "having { t0 > 1 }"]))
     order = draw(st.sampled_from(["", "order { t0 desc }", "order { t0 desc } limit 2"]))
-    return f"return {{ {', '.join(items)} }} {order}"
+    return f"return {{ {', '.join(items)} }} {having} {order}"

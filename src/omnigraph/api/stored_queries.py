@@ -15,7 +15,7 @@ from omnigraph.compile.check import check
 from omnigraph.compile.descriptor import ValueDescriptor, describe_value
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.query.tree import Query, QueryFile
+from omnigraph.language.query.tree import Query
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
 
@@ -161,13 +161,11 @@ def _refuse_second(query: StoredQuery, other: StoredQuery | None, what: str) -> 
 def _read_file(path: Path, catalog: Catalog) -> list[StoredQuery]:
     source = read_source(path)
     file = parse_queries(source)
-    return [_describe(query, file, source, catalog, path) for query in file.queries]
+    return [_describe(query, source, catalog, path) for query in file.queries]
 
 
-def _describe(
-    query: Query, file: QueryFile, source: Source, catalog: Catalog, path: Path
-) -> StoredQuery:
-    checked = check(query, catalog, source, extended=file.extended)
+def _describe(query: Query, source: Source, catalog: Catalog, path: Path) -> StoredQuery:
+    checked = check(query, catalog, source)
     return StoredQuery(
         name=query.name.text,
         mutation=query.is_mutation,

@@ -68,13 +68,17 @@ def _scalars() -> dict[pa.DataType, Scalar]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyType:
-    """A scalar, a list of one, an enum or a vector; `scalar` is the item type of lists and vectors."""
+    """A scalar, a list of one, an enum or a vector; `scalar` is the item type of lists and vectors.
+
+    With `fields` it is a whole entity, or a record of a parameter: no property of a schema is that.
+    """
 
     scalar: Scalar
     nullable: bool = False
     is_list: bool = False
     enum_values: tuple[str, ...] = ()
     dimension: int | None = None
+    fields: tuple[tuple[str, PropertyType], ...] = ()
 
     @property
     def is_vector(self) -> bool:
@@ -94,7 +98,7 @@ class PropertyType:
     @property
     def is_plain(self) -> bool:
         """Whether this is one scalar value (an enum included), neither list, vector nor Blob."""
-        return not (self.is_list or self.is_vector or self.is_blob)
+        return not (self.is_list or self.is_vector or self.is_blob or self.fields)
 
     @property
     def is_text(self) -> bool:
@@ -113,6 +117,9 @@ class PropertyType:
             core = f"Vector({self.dimension})"
         elif self.is_enum:
             core = f"enum({', '.join(self.enum_values)})"
+        elif self.fields:
+            listed = ", ".join(f"{name}: {type_}" for name, type_ in self.fields)
+            core = f"[{{ {listed} }}]" if self.is_list else f"{{ {listed} }}"
         else:
             core = f"[{self.scalar}]" if self.is_list else str(self.scalar)
         return core + "?" if self.nullable else core
@@ -123,6 +130,8 @@ class PropertyType:
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type; a Blob is its logical `large_binary`."""
+        if self.fields:
+            return pa.struct([pa.field(name, type_.arrow) for name, type_ in self.fields])
         if self.is_vector:
             return pa.list_(pa.field("item", pa.float32(), nullable=True), self.dimension)
         if self.is_list:

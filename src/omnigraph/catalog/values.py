@@ -200,6 +200,8 @@ def json_column(
     column: pa.Array | pa.ChunkedArray, value_type: PropertyType, *, wire: bool = False
 ) -> list[Any]:
     """Spell a whole column for JSON, as `json_value` spells each value."""
+    if value_type.fields:
+        return _json_records(whole(column), value_type, wire)
     if value_type.scalar is Scalar.STRING and not value_type.is_list:
         return _values(column)
     array = whole(column)
@@ -216,6 +218,20 @@ def json_column(
             return [json_value(value, value_type, wire=True) for value in _values(array)]
         case _:
             return _values(array)
+
+
+def _json_records(array: pa.Array, value_type: PropertyType, wire: bool) -> list[Any]:
+    """Spell whole entities as objects, column by column."""
+    names = [name for name, _ in value_type.fields]
+    columns = [
+        json_column(array.field(number), type_, wire=wire)
+        for number, (_, type_) in enumerate(value_type.fields)
+    ]
+    present = array.is_valid().to_pylist()
+    return [
+        dict(zip(names, values, strict=True)) if valid else None
+        for valid, *values in zip(present, *columns, strict=True)
+    ]
 
 
 def _values(array: pa.Array | pa.ChunkedArray) -> list[Any]:

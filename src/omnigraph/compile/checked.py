@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Literal
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.language.query.tree import AggregateName, Comparison, TextFunction
@@ -41,6 +42,15 @@ class Variable:
 
 
 # ---- typed expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A span of calendar time: months, days and milliseconds are not convertible into one another."""
+
+    months: int
+    days: int
+    milliseconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +98,42 @@ class EntityRef:
     span: Span = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value that every row carries under a name: a column of a group, or what a block came to."""
+
+    name: str
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """An operator or function of values; what it means is the evaluator's to know."""
+
+    function: str
+    arguments: "tuple[Operand, ...]"
+    type: PropertyType
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """A condition as a value."""
+
+    condition: "Condition"
+    type: PropertyType
+    span: Span = NOWHERE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """An aggregate over the rows of a group."""
+    """An aggregate over the rows of a group; `fraction` is that of a percentile."""
 
     function: AggregateName
-    argument: "PropertyRef | EntityRef | ParamRef | Const"
+    argument: "Operand"
     type: PropertyType
+    distinct: bool = False
+    fraction: "Const | ParamRef | None" = None
     span: Span = NOWHERE
 
 
@@ -139,8 +178,10 @@ class Rrf:
 
 
 Ranking = Nearest | Bm25 | Rrf
-Operand = Const | ParamRef | Now | PropertyRef | EntityRef
-ItemExpr = Operand | Aggregate | TextMatch | Nearest | Bm25 | Rrf
+Operand = Const | ParamRef | Now | PropertyRef | EntityRef | Field | Call | Truth | Aggregate
+"""A value of a row; an aggregate is one only in a result."""
+
+ItemExpr = Operand | TextMatch | Nearest | Bm25 | Rrf
 
 
 # ---- conditions
@@ -237,13 +278,35 @@ class Pattern:
     hops: tuple[Hop, ...] = ()
     conditions: tuple[Condition, ...] = ()
     negations: "tuple[Pattern, ...]" = ()
+    existences: "tuple[Pattern, ...]" = ()
     optionals: "tuple[Pattern, ...]" = ()
+    blocks: "tuple[BlockValue, ...]" = ()
+    """What conditions here ask of nested blocks; each is a `Field` of its name."""
+
+    @property
+    def nested(self) -> "tuple[Pattern, ...]":
+        """The blocks right inside this one."""
+        asked = (block.pattern for block in self.blocks)
+        return (*self.negations, *self.existences, *self.optionals, *asked)
 
     @property
     def row_variables(self) -> tuple[Variable, ...]:
         """What a row of this pattern assigns: its own variables and those of its optional blocks."""
         nested = (variable for block in self.optionals for variable in block.row_variables)
         return (*self.variables, *nested)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockValue:
+    """One value per outer row: an aggregate over the matches of a block, or whether there is one."""
+
+    name: str
+    function: "AggregateName | Literal['exists']"
+    argument: "Operand | None"
+    pattern: Pattern
+    type: PropertyType
+    distinct: bool = False
+    fraction: "Const | ParamRef | None" = None
 
 
 # ---- queries
@@ -271,7 +334,7 @@ class Column:
 class SortKey:
     """One order key: an output column, an expression that is not projected, or a leading ranking."""
 
-    key: "str | PropertyRef | Aggregate | Nearest | Bm25 | Rrf"
+    key: "str | Operand | Nearest | Bm25 | Rrf"
     descending: bool = False
 
 
@@ -286,10 +349,33 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedStage:
+    """A stage that type-checks: all that follows sees are its `entities`, variables by the name of their column, and
+    the other columns."""
+
+    pattern: Pattern
+    columns: tuple[Column, ...]
+    entities: Mapping[str, str] = field(default_factory=dict)
+    blocks: tuple[BlockValue, ...] = ()
+    distinct: bool = False
+    having: tuple[Condition, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    limit: Const | ParamRef | None = None
+    offset: Const | ParamRef | None = None
+    per: tuple[Operand, ...] = ()
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether rows are grouped."""
+        return any(has_aggregate(column.expr) for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRead:
     """A read that type-checks. With any aggregate among the columns, the others are the group key.
 
-    `variables` holds every variable of the query by name, those of nested blocks included.
+    `variables` holds every variable of the query by name, those of nested blocks included. `union` are reads
+    whose rows follow, each with whether all of them do; order and bounds are then those of the whole.
     """
 
     name: str
@@ -297,17 +383,49 @@ class CheckedRead:
     pattern: Pattern
     variables: Mapping[str, Variable]
     columns: tuple[Column, ...]
+    blocks: tuple[BlockValue, ...] = ()
+    """What the result asks of blocks, beyond what the pattern does."""
+    distinct: bool = False
+    having: tuple[Condition, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: Const | ParamRef | None = None
     offset: Const | ParamRef | None = None
     description: str | None = None
     instruction: str | None = None
     demands: tuple[Demand, ...] = ()
+    stages: tuple[CheckedStage, ...] = ()
+    union: "tuple[tuple[bool, CheckedRead], ...]" = ()
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The patterns of all parts: of stages, of the blocks of results, of the reads of a union."""
+        own = [*(stage.pattern for stage in self.stages), self.pattern]
+        staged = [block.pattern for stage in self.stages for block in stage.blocks]
+        asked = [*staged, *(block.pattern for block in self.blocks)]
+        joined = [one for _, read in self.union for one in read.patterns]
+        return (*own, *asked, *joined)
 
     @property
     def is_aggregate(self) -> bool:
         """Whether rows are grouped."""
-        return any(isinstance(column.expr, Aggregate) for column in self.columns)
+        return any(has_aggregate(column.expr) for column in self.columns)
+
+
+def has_aggregate(expr: object) -> bool:
+    """Tell whether an expression aggregates anywhere inside."""
+    match expr:
+        case Aggregate():
+            return True
+        case Call(arguments=parts) | AllOf(parts=parts) | AnyOf(parts=parts):
+            return any(map(has_aggregate, parts))
+        case Truth(condition=part) | Not(part=part) | IsNull(operand=part):
+            return has_aggregate(part)
+        case Compare(left=left, right=right):
+            return has_aggregate(left) or has_aggregate(right)
+        case Among(operand=operand):
+            return has_aggregate(operand)
+        case _:
+            return False
 
 
 # ---- mutations

@@ -160,7 +160,7 @@ def _beyond(op: Comparison, *, above: bool) -> Settled:
             return Settled.TRUE if above else Settled.FALSE
         case ">" | ">=":
             return Settled.FALSE if above else Settled.TRUE
-        case "=" | "!=" | "contains" | "starts_with":
+        case "=" | "!=" | "contains" | "starts_with" | "ends_with" | "matches":
             return _unequal(op)
         case _:
             assert_never(op)

@@ -74,7 +74,7 @@ def _list_choices(expected: Expected, catalog: Catalog, start: int) -> Iterator[
     yield from offer(_properties(expected, scope), CompletionKind.PROPERTY)
     if "edge_word" in expected.choices:
         yield from offer(_edges(expected, scope), CompletionKind.EDGE)
-    if "VARIABLE" in expected.choices:
+    if {"VARIABLE", "SUBJECT"} & expected.choices:
         yield from offer(scope.variables(), CompletionKind.VARIABLE)
     yield from offer(_types(expected, catalog), CompletionKind.TYPE)
     yield from offer(_words(expected.choices, KEYWORDS), CompletionKind.KEYWORD)
@@ -118,7 +118,11 @@ def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]
         yield from _describe(owner, ids=_IDS if isinstance(owner, EdgeType) else _IDS[:1])
     elif taken and taken[-1].type == "_WHERE":
         yield from _describe(scope.written_type(), ids=_ENDS)
-    elif taken and "LBRACE" in (taken[number].type for number in expected.opened[-1:]):
+    elif (
+        taken
+        and taken[-1].type != "_COLON"
+        and "LBRACE" in (taken[number].type for number in expected.opened[-1:])
+    ):
         opened = expected.opened[-1]
         given = {str(one) for one in taken[opened:] if one.type == "WORD"}
         names = _describe(scope.braced_type(opened), ids=_ENDS)

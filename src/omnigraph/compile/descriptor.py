@@ -57,7 +57,9 @@ class ValueDescriptor:
 def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
     """Describe one value in the words clients know."""
     kind, item_kind = _KINDS[value_type.scalar], None
-    if value_type.is_vector:
+    if value_type.fields:
+        kind = "object"
+    elif value_type.is_vector:
         kind = "vector"
     elif value_type.is_list:
         kind, item_kind = "list", kind
@@ -105,7 +107,9 @@ class Operation:
 def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
     """Say what a query gives, reads and writes."""
     if isinstance(checked, CheckedRead):
-        reads = {*_variable_uses(checked), *_pattern_uses(checked.pattern, catalog)}
+        reads = {*_variable_uses(checked)}
+        for pattern in checked.patterns:
+            reads |= {*_pattern_uses(pattern, catalog)}
         result = tuple(describe_value(column.name, column.type) for column in checked.columns)
         return Operation(result=result, reads=tuple(sorted(reads)))
     written = {use for s in checked.statements for use in _writes(s, catalog)}
@@ -120,7 +124,7 @@ def _variable_uses(read: CheckedRead) -> Iterator[TypeUse]:
 def _pattern_uses(pattern: Pattern, catalog: Catalog) -> Iterator[TypeUse]:
     for hop in pattern.hops:
         yield from _edge_uses(hop.edge, catalog)
-    for block in (*pattern.negations, *pattern.optionals):
+    for block in pattern.nested:
         yield from _pattern_uses(block, catalog)
 
 

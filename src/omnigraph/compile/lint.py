@@ -117,7 +117,7 @@ def _report(catalog: Catalog, source: Source, origin: Mapping[str, str]) -> Lint
     except QueryError as error:
         unread = (_unreadable(error, source),)
         return LintReport(query_path=source.name, schema_source=origin, findings=unread)
-    outcomes = [_outcome(query, catalog, source, file.extended) for query in file.queries]
+    outcomes = [_outcome(query, catalog, source) for query in file.queries]
     found = [locate(source, diagnostic) for diagnostic in find_repeated_names(file)]
     for outcome in outcomes:
         found += outcome.found
@@ -166,8 +166,8 @@ class _Outcome:
     found: tuple[Diagnostic, ...]
 
 
-def _outcome(query: tree.Query, catalog: Catalog, source: Source, extended: bool) -> _Outcome:
-    checked, found = check_findings(query, catalog, source, extended=extended)
+def _outcome(query: tree.Query, catalog: Catalog, source: Source) -> _Outcome:
+    checked, found = check_findings(query, catalog, source)
     if query.is_mutation and not query.params:
         found = (*found, locate(source, _report_hard_coded(query)))
     found = (*found, *(locate(source, one) for one in _find_left_out(query, checked, catalog)))

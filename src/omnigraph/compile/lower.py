@@ -1,31 +1,34 @@
 """From a checked read to its plan, in the plainest form that is right; the rules make it fast."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
     CheckedRead,
+    CheckedStage,
     Column,
     Const,
     EntityRef,
+    Field,
     ItemExpr,
     Nearest,
+    Now,
+    ParamRef,
     Pattern,
     PropertyRef,
     Ranking,
     Rrf,
     SortKey,
-    TextMatch,
     Variable,
     VariableKind,
+    has_aggregate,
 )
-from omnigraph.compile.pattern import BARE, Setting, lower_pattern
+from omnigraph.compile.pattern import Setting, attach_blocks, lower_pattern
 from omnigraph.compile.plan.operators import (
-    Field,
+    Filter,
     Group,
     Operator,
     Output,
@@ -34,26 +37,33 @@ from omnigraph.compile.plan.operators import (
     Slice,
     Sort,
     SortBy,
+    Stage,
     Tally,
+    Union,
     Window,
     ranked_variable,
 )
 from omnigraph.compile.plan.plan import Plan, Slot
-from omnigraph.compile.plan.visit import change_part, variables_of
+from omnigraph.compile.plan.visit import (
+    list_bound_variables,
+    list_held,
+    replace_parts,
+    strip_spans,
+    walk,
+)
 from omnigraph.language.source import NOWHERE
+
+_Part = CheckedRead | CheckedStage
 
 
 def lower(read: CheckedRead, catalog: Catalog) -> Plan:
     """Turn a checked read into a plan."""
-    variables = {variable.name: variable for variable in _all_variables(read.pattern)}
-    columns = tuple(_output(column) for column in read.columns)
-    wanted = _list_read_variables(columns, variables) if read.is_aggregate else None
-    setting = Setting(catalog=catalog, variables=variables, wanted=wanted)
-    rows = lower_pattern(read.pattern, setting)
-    if read.is_aggregate:
-        root = _lower_group(rows, read, columns, variables)
-    else:
-        root = Project(_lower_slice(_lower_order(rows, read, columns), read), columns)
+    variables = {one.name: one for pattern in read.patterns for one in _all_variables(pattern)}
+    root = (
+        _lower_union(read, catalog, variables)
+        if read.union
+        else Project(*_lower_single(read, catalog, variables))
+    )
     return Plan(
         name=read.name,
         params=tuple(replace(param, span=NOWHERE) for param in read.params.values()),
@@ -62,9 +72,72 @@ def lower(read: CheckedRead, catalog: Catalog) -> Plan:
     )
 
 
+def _lower_union(read: CheckedRead, catalog: Catalog, variables: dict[str, Variable]) -> Project:
+    """Put the rows of several reads after one another; without `all`, each row once."""
+    alone = replace(read, union=(), order=(), limit=None, offset=None)
+    root = _stage_result(alone, catalog, variables)
+    for every, other in read.union:
+        root = Union((root, _stage_result(other, catalog, variables)))
+        if not every:
+            root = _stage_distinct(root, read)
+    fields = {one.name: Field(one.name, one.type) for one in read.columns}
+    shown = tuple(Output(name=n, expr=one, type=one.type) for n, one in fields.items())
+    keys = []
+    for key in read.order:
+        assert isinstance(key.key, str), "the checker lets a union order by its columns"
+        keys.append(SortBy(expr=fields[key.key], descending=key.descending))
+    if keys:
+        rest = (SortBy(expr=one) for one in fields.values() if _has_order(one))
+        root = Sort(input=root, keys=(*keys, *rest))
+    return Project(_lower_slice(root, read), shown)
+
+
+def _has_order(field: Field) -> bool:
+    return field.type.is_plain
+
+
+def _stage_result(read: CheckedRead, catalog: Catalog, variables: dict[str, Variable]) -> Operator:
+    rows, columns = _lower_single(read, catalog, variables)
+    return Stage(input=rows, entities=(), values=columns)
+
+
+def _stage_distinct(root: Operator, read: CheckedRead) -> Operator:
+    keys = tuple(
+        Output(name=one.name, expr=Field(one.name, one.type), type=one.type) for one in read.columns
+    )
+    return Stage(input=Group(input=root, keys=keys, tallies=()), entities=(), values=keys)
+
+
+def _lower_single(
+    read: CheckedRead, catalog: Catalog, variables: dict[str, Variable]
+) -> tuple[Operator, tuple[Output, ...]]:
+    """Lower the stages of a read, each on the rows of the one before, and its result."""
+    base: Operator | None = None
+    for stage in read.stages:
+        rows, columns = _lower_part(stage, base, catalog, variables)
+        values = tuple(one for one in columns if one.name not in stage.entities)
+        base = Stage(input=rows, entities=tuple(stage.entities.values()), values=values)
+    return _lower_part(read, base, catalog, variables)
+
+
+def _lower_part(
+    part: _Part, base: Operator | None, catalog: Catalog, variables: dict[str, Variable]
+) -> tuple[Operator, tuple[Output, ...]]:
+    """Lower one pattern and the result of it."""
+    columns = tuple(_output(column) for column in part.columns)
+    wanted = _list_read_variables(part, columns, variables) if part.is_aggregate else None
+    setting = Setting(catalog=catalog, variables=variables, wanted=wanted)
+    rows = attach_blocks(lower_pattern(part.pattern, setting, base), part.blocks, setting)
+    if part.is_aggregate or part.distinct:
+        return _lower_group(rows, part, columns, variables)
+    having = tuple(strip_spans(one) for one in part.having)
+    rows = Filter(rows, having) if having else rows
+    return _lower_slice(_lower_order(rows, part, columns, variables), part), columns
+
+
 def _all_variables(pattern: Pattern) -> Iterator[Variable]:
     yield from pattern.variables
-    for block in (*pattern.negations, *pattern.optionals):
+    for block in pattern.nested:
         yield from _all_variables(block)
 
 
@@ -85,15 +158,21 @@ def _slot(variable: Variable, catalog: Catalog) -> Slot:
 
 
 def _output(column: Column) -> Output:
-    return Output(name=column.name, expr=change_part(column.expr, BARE), type=column.type)
+    return Output(name=column.name, expr=strip_spans(column.expr), type=column.type)
 
 
-def _lower_slice(rows: Operator, read: CheckedRead) -> Operator:
+def _lower_slice(
+    rows: Operator, read: _Part, fields: Mapping[ItemExpr, Field] | None = None
+) -> Operator:
     window = _window(read)
-    return rows if window is None else Slice(rows, window)
+    if window is None:
+        return rows
+    per = read.per if isinstance(read, CheckedStage) else ()
+    counted = tuple(replace_parts(strip_spans(one), fields or {}) for one in per)
+    return Slice(rows, window, counted)
 
 
-def _window(read: CheckedRead) -> Window | None:
+def _window(read: _Part) -> Window | None:
     if read.limit is None and read.offset is None:
         return None
     offset = None if read.offset is None else replace(read.offset, span=NOWHERE)
@@ -104,30 +183,31 @@ def _window(read: CheckedRead) -> Window | None:
 # ---- rows shown one by one
 
 
-def _lower_order(rows: Operator, read: CheckedRead, columns: tuple[Output, ...]) -> Operator:
+def _lower_order(
+    rows: Operator, read: _Part, columns: tuple[Output, ...], variables: dict[str, Variable]
+) -> Operator:
     if not read.order:
         return rows
     by_name = {column.name: column.expr for column in columns}
     keys = tuple(_resolve_key(key, by_name) for key in read.order)
-    shown = sorted(
-        (one for one in read.pattern.row_variables if not one.anonymous), key=lambda one: one.name
-    )
+    bound = (variables[name] for name in sorted(list_bound_variables(rows)))
+    shown = [one for one in bound if not one.anonymous]
     if isinstance(keys[0], Nearest | Bm25 | Rrf):
         return _lower_rank(rows, keys[0], shown, _window(read))
     by = tuple(key for key in keys if isinstance(key, SortBy))
     return Sort(input=rows, keys=by, ties=tuple(one.name for one in shown))
 
 
-def _resolve_key(key: SortKey, columns: dict[str, ItemExpr | Field]) -> SortBy | Ranking | None:
+def _resolve_key(key: SortKey, columns: dict[str, ItemExpr]) -> SortBy | Ranking | None:
     """Give what a key sorts by; a constant sorts nothing and is None."""
-    expr = columns[key.key] if isinstance(key.key, str) else change_part(key.key, BARE)
+    expr = columns[key.key] if isinstance(key.key, str) else strip_spans(key.key)
     match expr:
-        case PropertyRef() | EntityRef() | TextMatch():
-            return SortBy(expr=expr, descending=key.descending)
         case Nearest() | Bm25() | Rrf():
             return expr
-        case _:
+        case Const() | ParamRef() | Now():
             return None
+        case _:
+            return SortBy(expr=expr, descending=key.descending)
 
 
 def _lower_rank(
@@ -148,20 +228,26 @@ def _lower_rank(
 
 
 def _list_read_variables(
-    columns: tuple[Output, ...], variables: dict[str, Variable]
+    read: _Part, columns: tuple[Output, ...], variables: dict[str, Variable]
 ) -> frozenset[str]:
     """Name the variables a grouped result reads, beyond counting their rows."""
-    read = (
-        variables_of(column.expr)
-        for column in columns
-        if not (isinstance(column.expr, Aggregate) and _counts_rows(column.expr, variables))
-    )
-    return frozenset().union(*read)
+    exprs = [*(column.expr for column in columns), *read.having]
+    exprs += [key.key for key in read.order if not isinstance(key.key, str)]
+    outer = (block.pattern.outer for block in read.blocks)
+    return frozenset().union(*(_list_read(one, variables) for one in exprs), *outer)
+
+
+def _list_read(expr: object, variables: dict[str, Variable]) -> frozenset[str]:
+    if isinstance(expr, Aggregate) and _counts_rows(expr, variables):
+        return frozenset()
+    if isinstance(expr, PropertyRef | EntityRef):
+        return frozenset({expr.variable})
+    return frozenset().union(*(_list_read(one, variables) for one in list_held(expr)))
 
 
 def _counts_rows(aggregate: Aggregate, variables: dict[str, Variable]) -> bool:
     """Whether every row counts: the argument is never NULL."""
-    if aggregate.function != "count":
+    if aggregate.function != "count" or aggregate.distinct:
         return False
     match aggregate.argument:
         case EntityRef(variable=name):
@@ -176,52 +262,64 @@ def _counts_rows(aggregate: Aggregate, variables: dict[str, Variable]) -> bool:
 
 def _lower_group(
     rows: Operator,
-    read: CheckedRead,
+    read: _Part,
     columns: tuple[Output, ...],
     variables: dict[str, Variable],
-) -> Project:
-    keys = tuple(column for column in columns if not isinstance(column.expr, Aggregate))
-    names = {column.expr: column.name for column in reversed(columns)}
-    hidden = _list_hidden_aggregates(read.order, names)
-    tallies = (
-        _tally(column.name, column.expr, column.type, variables)
-        for column in (*columns, *hidden)
-        if isinstance(column.expr, Aggregate)
-    )
-    root: Operator = Group(input=rows, keys=keys, tallies=tuple(tallies))
+) -> tuple[Operator, tuple[Output, ...]]:
+    keys = tuple(column for column in columns if not has_aggregate(column.expr))
+    fields: dict[ItemExpr, Field] = {}
+    tallies: dict[Aggregate, Tally] = {}
+    for column in (*keys, *(one for one in columns if isinstance(one.expr, Aggregate))):
+        fields.setdefault(column.expr, Field(column.name, column.type))
+    for number, aggregate in enumerate(_list_aggregates(read, columns), start=1):
+        # `#` keeps an aggregate that is only part of a column apart from every column.
+        field = fields.setdefault(aggregate, Field(f"#{number}", aggregate.type))
+        tallies[aggregate] = _tally(field.name, aggregate, variables)
+    root: Operator = Group(input=rows, keys=keys, tallies=tuple(tallies.values()))
+    having = tuple(replace_parts(strip_spans(one), fields) for one in read.having)
+    root = Filter(root, having) if having else root
     if keys:
-        names |= {column.expr: column.name for column in hidden}
-        root = Sort(input=root, keys=_group_order(read.order, keys, names))
-    shown = (Output(name=one.name, expr=Field(one.name), type=one.type) for one in columns)
-    return Project(_lower_slice(root, read), tuple(shown))
+        root = Sort(input=root, keys=_group_order(read, keys, fields, columns))
+    shown = (replace(one, expr=replace_parts(one.expr, fields)) for one in columns)
+    return _lower_slice(root, read, fields), tuple(shown)
 
 
-def _list_hidden_aggregates(
-    order: tuple[SortKey, ...], names: dict[ItemExpr | Field, str]
-) -> tuple[Output, ...]:
-    """Name the aggregates that only the order uses; `#` keeps them apart from every column."""
-    wanted = (change_part(one.key, BARE) for one in order if isinstance(one.key, Aggregate))
-    missing = dict.fromkeys(one for one in wanted if one not in names)
-    return tuple(
-        Output(name=f"#{number}", expr=one, type=one.type)
-        for number, one in enumerate(missing, start=1)
-    )
+def _list_aggregates(read: _Part, columns: tuple[Output, ...]) -> tuple[Aggregate, ...]:
+    """List every aggregate of a read once: of its columns, its conditions and its order."""
+    order = (strip_spans(key.key) for key in read.order if not isinstance(key.key, str))
+    parts = (*(one.expr for one in columns), *map(strip_spans, read.having), *order)
+    found = (one for part in parts for one in walk(part) if isinstance(one, Aggregate))
+    return tuple(dict.fromkeys(found))
 
 
-def _tally(
-    name: str, aggregate: Aggregate, type_: PropertyType, variables: dict[str, Variable]
-) -> Tally:
+def _tally(name: str, aggregate: Aggregate, variables: dict[str, Variable]) -> Tally:
     argument = None if _counts_rows(aggregate, variables) else aggregate.argument
-    return Tally(name=name, function=aggregate.function, argument=argument, type=type_)
+    return Tally(
+        name=name,
+        function=aggregate.function,
+        argument=argument,
+        type=aggregate.type,
+        distinct=aggregate.distinct,
+        fraction=aggregate.fraction,
+    )
 
 
 def _group_order(
-    order: tuple[SortKey, ...], keys: tuple[Output, ...], names: dict[ItemExpr | Field, str]
+    read: _Part,
+    keys: tuple[Output, ...],
+    fields: dict[ItemExpr, Field],
+    columns: tuple[Output, ...],
 ) -> tuple[SortBy, ...]:
     """Sort groups by the keys of the query, then by the group keys it does not mention."""
-    asked: dict[Field, SortBy] = {}
-    for key in order:
-        name = key.key if isinstance(key.key, str) else names[change_part(key.key, BARE)]
-        asked.setdefault(Field(name), SortBy(expr=Field(name), descending=key.descending))
-    rest = (Field(key.name) for key in keys)
-    return (*asked.values(), *(SortBy(expr=field) for field in rest if field not in asked))
+    by_name = {one.name: one.expr for one in columns}
+    asked: dict[ItemExpr, SortBy] = {}
+    for key in read.order:
+        written = by_name[key.key] if isinstance(key.key, str) else strip_spans(key.key)
+        expr = replace_parts(written, fields)
+        assert not isinstance(expr, Nearest | Bm25 | Rrf), "the checker ranks no groups"
+        asked.setdefault(expr, SortBy(expr=expr, descending=key.descending))
+    rest = (fields[key.expr] for key in keys)
+    return (
+        *asked.values(),
+        *(SortBy(expr=field) for field in dict.fromkeys(rest) if field not in asked),
+    )

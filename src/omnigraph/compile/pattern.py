@@ -8,7 +8,9 @@ from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
     Among,
+    BlockValue,
     Compare,
+    Const,
     Direction,
     EntityRef,
     Hop,
@@ -23,15 +25,23 @@ from omnigraph.compile.plan.algebra import NEVER, Test, is_fixed, is_present, sp
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Operator,
     OptionalJoin,
     Product,
     Scan,
+    Semi,
+    Tally,
 )
-from omnigraph.compile.plan.visit import Change, change_part, list_bound_variables, variables_of
-from omnigraph.language.source import NOWHERE
+from omnigraph.compile.plan.visit import (
+    fields_of,
+    list_attached,
+    list_bound_variables,
+    strip_spans,
+    variables_of,
+)
 from omnigraph.values import dataclass
 
 
@@ -75,14 +85,6 @@ class _Traits:
 UNIT = Argument(())
 """One row that binds nothing."""
 
-BARE = Change(
-    reference=lambda leaf: replace(leaf, span=NOWHERE),
-    field=lambda leaf: replace(leaf, span=NOWHERE),
-    fixed=lambda leaf: replace(leaf, span=NOWHERE),
-    now=lambda leaf: replace(leaf, span=NOWHERE),
-)
-"""Forgets places in the text, so that one plan serves every spelling of a query."""
-
 _ID = PropertyType(scalar=Scalar.STRING, nullable=True)
 
 _REVERSED = {
@@ -109,32 +111,108 @@ class Setting:
         return self.variables[variable].kind is VariableKind.NODE
 
 
-def lower_pattern(pattern: Pattern, setting: Setting) -> Operator:
-    """Lower the outermost pattern of a query."""
-    return _lower_block(pattern, setting, within=None)
+def lower_pattern(pattern: Pattern, setting: Setting, base: Operator | None = None) -> Operator:
+    """Lower the outermost pattern of a query, or of a stage: then it goes on from the rows of `base`."""
+    return _lower_block(pattern, setting, within=None, base=base)
 
 
-def _lower_block(pattern: Pattern, setting: Setting, within: _Traits | None) -> Operator:
+def _lower_block(
+    pattern: Pattern, setting: Setting, within: _Traits | None, base: Operator | None = None
+) -> Operator:
     tests = (*_tests(pattern), *_presence(pattern, setting))
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
     traits = _Traits(selectivity=_estimate_selectivities(tests, nodes), wanted=setting.wanted)
-    root = _join_components(pattern, setting, traits, within, _find_links(tests))
-    root, tests = _apply_bound_tests(root, tests)
-    root, negations = _without(root, pattern.negations, setting, traits)
+    root = _join_components(pattern, setting, traits, within, _find_links(tests), base)
+    waiting = _Waiting(
+        tests=tests,
+        negations=pattern.negations,
+        existences=pattern.existences,
+        blocks=pattern.blocks,
+    )
+    root, waiting = _apply_bound(root, waiting, setting, traits)
     for block in pattern.optionals:
         root = _with_optional(root, block, setting, traits)
     # What tests a variable of an optional block has waited for it.
-    root, tests = _apply_bound_tests(root, tests)
-    root, negations = _without(root, negations, setting, traits)
-    assert not tests, "the checker binds every variable a filter uses"
-    assert not negations, "the checker binds every variable a negation uses"
+    root, waiting = _apply_bound(root, waiting, setting, traits)
+    assert waiting == _Waiting(), "the checker binds every variable a filter or a block uses"
     return root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """What is still to be applied to the rows of a block, once its variables are bound."""
+
+    tests: tuple[Test, ...] = ()
+    negations: tuple[Pattern, ...] = ()
+    existences: tuple[Pattern, ...] = ()
+    blocks: tuple[BlockValue, ...] = ()
+
+
+def _apply_bound(
+    root: Operator, waiting: _Waiting, setting: Setting, traits: _Traits
+) -> tuple[Operator, _Waiting]:
+    """Apply what has its variables: cheap tests first, then blocks, then the tests of their values."""
+    root, tests = _apply_bound_tests(root, waiting.tests)
+    root, negations = _join_blocks(root, waiting.negations, Anti, setting, traits)
+    root, existences = _join_blocks(root, waiting.existences, Semi, setting, traits)
+    root, blocks = _attach_bound(root, waiting.blocks, setting, traits)
+    root, tests = _apply_bound_tests(root, tests)
+    return root, _Waiting(tests=tests, negations=negations, existences=existences, blocks=blocks)
+
+
+def attach_blocks(root: Operator, blocks: tuple[BlockValue, ...], setting: Setting) -> Operator:
+    """Give the rows of a whole pattern the values that its result asks of blocks."""
+    root, waiting = _attach_bound(root, blocks, setting, _Traits(selectivity={}))
+    assert not waiting, "the checker binds every variable a block uses"
+    return root
+
+
+def _attach_bound(
+    root: Operator, blocks: tuple[BlockValue, ...], setting: Setting, traits: _Traits
+) -> tuple[Operator, tuple[BlockValue, ...]]:
+    here, waiting = list_bound_variables(root), []
+    for block in blocks:
+        if not block.pattern.outer <= here:
+            waiting.append(block)
+            continue
+        inner = _lower_block(block.pattern, _count_only(setting, block), traits)
+        root = Attach(
+            input=root,
+            inner=inner,
+            on=tuple(sorted(block.pattern.outer)),
+            tally=_make_tally(block, setting),
+            name=block.name,
+        )
+    return root, tuple(waiting)
+
+
+def _count_only(setting: Setting, block: BlockValue) -> Setting:
+    wanted = block.pattern.outer | variables_of(block.argument)
+    return replace(setting, wanted=wanted)
+
+
+def _make_tally(block: BlockValue, setting: Setting) -> Tally | None:
+    if block.function == "exists":
+        return None
+    argument = strip_spans(block.argument)
+    is_one = isinstance(argument, Const) and argument.value is not None
+    if isinstance(argument, EntityRef):
+        is_one = not setting.variables[argument.variable].nullable
+    counts = block.function == "count" and is_one and not block.distinct
+    return Tally(
+        name=block.name,
+        function=block.function,
+        argument=None if counts else argument,
+        type=block.type,
+        distinct=block.distinct,
+        fraction=block.fraction,
+    )
 
 
 def _tests(pattern: Pattern) -> tuple[Test, ...]:
     matches = (match for bind in pattern.binds for match in bind.matches)
-    found = (change_part(condition, BARE) for condition in (*matches, *pattern.conditions))
+    found = (strip_spans(condition) for condition in (*matches, *pattern.conditions))
     return tuple(part for condition in found for part in split_conjunction(condition))
 
 
@@ -154,6 +232,7 @@ def _join_components(
     traits: _Traits,
     within: _Traits | None,
     pairs: frozenset[frozenset[str]],
+    base: Operator | None = None,
 ) -> Operator:
     """Bind every variable of the block, walking from the rows around it where that is better."""
     alone = _stands_alone(pattern, traits, within)
@@ -161,7 +240,10 @@ def _join_components(
     own = [one.name for one in pattern.variables if one.kind is VariableKind.NODE]
     parts: list[Operator] = []
     hops = pattern.hops
-    if outer:
+    if base is not None:
+        root, hops = _walk(base, list_bound_variables(base), hops, setting, traits)
+        parts.append(root)
+    elif outer:
         root, hops = _walk(Argument(outer), frozenset(outer), hops, setting, traits)
         parts.append(root)
     seen = frozenset[str]().union(*map(list_bound_variables, parts))
@@ -247,24 +329,29 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
 
 
 def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator, tuple[Test, ...]]:
-    """Apply the tests whose variables are bound; give the others."""
-    here = list_bound_variables(root)
+    """Apply the tests whose variables are bound and whose blocks are attached; give the others."""
+    here, attached = list_bound_variables(root), list_attached(root)
     ready: list[Test] = []
     waiting: list[Test] = []
     for test in tests:
-        (ready if variables_of(test) <= here else waiting).append(test)
+        is_ready = variables_of(test) <= here and fields_of(test) <= attached
+        (ready if is_ready else waiting).append(test)
     return (Filter(root, tuple(ready)) if ready else root), tuple(waiting)
 
 
-def _without(
-    root: Operator, blocks: Iterable[Pattern], setting: Setting, traits: _Traits
+def _join_blocks(
+    root: Operator,
+    blocks: Iterable[Pattern],
+    join: type[Anti] | type[Semi],
+    setting: Setting,
+    traits: _Traits,
 ) -> tuple[Operator, tuple[Pattern, ...]]:
-    """Apply the negations whose variables are bound; give the others."""
+    """Apply the blocks whose variables are bound; give the others."""
     here, waiting = list_bound_variables(root), []
     for block in blocks:
         if block.outer <= here:
             inner = _lower_block(block, _drop_counts(setting), traits)
-            root = Anti(input=root, inner=inner, on=tuple(sorted(block.outer)))
+            root = join(input=root, inner=inner, on=tuple(sorted(block.outer)))
         else:
             waiting.append(block)
     return root, tuple(waiting)

@@ -11,12 +11,15 @@ from pyspark.sql import functions as F
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import epoch_milliseconds, item_type
 from omnigraph.compile.checked import (
+    Aggregate,
     AllOf,
     Among,
     AnyOf,
+    Call,
     Compare,
     Const,
     EntityRef,
+    Field,
     IsNull,
     Not,
     Now,
@@ -24,6 +27,7 @@ from omnigraph.compile.checked import (
     ParamRef,
     PropertyRef,
     TextMatch,
+    Truth,
 )
 from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
@@ -64,6 +68,10 @@ def spark_name(type_: PropertyType) -> str:
     """The name of a property type in Spark."""
     name = SPARK_NAMES[type_.scalar]
     return f"array<{name}>" if type_.is_list or type_.is_vector else name
+
+
+FIELD = ""
+"""Stands for a variable where a column of groups is meant."""
 
 
 # ---- values
@@ -107,10 +115,54 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
             return resolve_column(variable, "id")
         case Const(value=value, type=type_):
             return literal(value, type_)
+        case Field(name=name):
+            return resolve_column(FIELD, name)
+        case Truth(condition=test):
+            return condition(test, resolve_column)
+        case Call():
+            return _call(given, resolve_column)
         case ParamRef() | Now():
             raise InternalError("a plan for Spark was not filled; nothing was read")
+        case Aggregate():
+            raise InternalError("an aggregate is read from groups; nothing was read")
         case _:
             assert_never(given)
+
+
+# ---- functions
+
+
+def _call(call: Call, resolve_column: ResolveColumn) -> Column:
+    if call.function not in _CALLS:
+        word = call.function if call.function.isalpha() else f"'{call.function}'"
+        raise make_unsupported_error(f"{word} of values")
+    arguments = [operand(one, resolve_column) for one in call.arguments]
+    return _CALLS[call.function](*arguments).cast(spark_name(call.type))
+
+
+def _case(*arguments: Column) -> Column:
+    branches = len(arguments) // 2
+    found = F.when(arguments[0], arguments[branches])
+    for test, result in zip(arguments[1:branches], arguments[branches + 1 :], strict=False):
+        found = found.when(test, result)
+    return found.otherwise(arguments[-1]) if len(arguments) % 2 else found
+
+
+_CALLS: dict[str, Callable[..., Column]] = {
+    "coalesce": F.coalesce,
+    "case": _case,
+    "type": lambda entity, name: F.when(entity.isNotNull(), name),
+    "lower": F.lower,
+    "upper": F.upper,
+    "length": F.char_length,
+    "concat": F.concat,
+    "year": F.year,
+    "month": F.month,
+    "day": F.dayofmonth,
+    "size": lambda items: F.when(items.isNotNull(), F.size(items)),
+    "number": lambda number: number,
+}
+"""What Spark computes exactly as the engine does; of the rest the query is refused."""
 
 
 # ---- conditions
@@ -182,6 +234,10 @@ def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column
             return column.contains(F.lit(str(value)))
         case Exact(op="starts_with", value=value):
             return column.startswith(F.lit(str(value)))
+        case Exact(op="ends_with", value=value):
+            return column.endswith(F.lit(str(value)))
+        case Exact(op="matches"):
+            raise make_unsupported_error("matches")
         case Exact(op=op, value=value):
             return _OPERATORS[op](column, literal(value, type_))
         case _:
@@ -216,6 +272,10 @@ def compare_columns(
         return left.contains(right)
     if op == "starts_with":
         return left.startswith(right)
+    if op == "ends_with":
+        return left.endswith(right)
+    if op == "matches":
+        raise make_unsupported_error("matches")
     kinds = {left_type.scalar, right_type.scalar}
     if kinds & FLOATS and kinds & INTEGERS:
         return _compare_mixed(left, left_type, op, right)

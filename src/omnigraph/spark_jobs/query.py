@@ -11,16 +11,12 @@ from pyspark.sql import functions as F
 
 from omnigraph.catalog.types import FLOATS, PropertyType
 from omnigraph.compile.checked import (
-    Aggregate,
     Bm25,
     Const,
     Direction,
-    EntityRef,
     ItemExpr,
     Nearest,
-    Now,
     ParamRef,
-    PropertyRef,
     Rrf,
     TextMatch,
 )
@@ -29,8 +25,8 @@ from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
-    Field,
     Filter,
     Group,
     Operator,
@@ -39,9 +35,12 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
+    Stage,
     Tally,
+    Union,
     Window,
 )
 from omnigraph.compile.plan.plan import Plan
@@ -58,6 +57,8 @@ from omnigraph.pipeline.input.frames import shape_column
 from omnigraph.runtime import datetime_of
 from omnigraph.spark_jobs.bridge import from_spark
 from omnigraph.spark_jobs.expressions import (
+    FIELD,
+    ResolveColumn,
     condition,
     make_unsupported_error,
     operand,
@@ -201,6 +202,17 @@ class Lowering:
         """Give the column with the values of a property of a variable."""
         return F.col(self.label(variable, name))
 
+    def _resolver(self, rows: "Rows") -> ResolveColumn:
+        """Resolve columns of rows; those of groups are fields."""
+
+        def resolve(variable: str, name: str) -> Column:
+            if variable != FIELD:
+                return self.resolve_column(variable, name)
+            assert rows.fields is not None, "a field is a column of groups"
+            return F.col(rows.fields[name])
+
+        return resolve
+
     # ---- operators
 
     def rows(self, operator: Operator, around: Rows) -> Rows:
@@ -216,14 +228,20 @@ class Lowering:
                 return self._filter_rows(tests, self.rows(operator.input, around))
             case Product():
                 return self._product(operator, around)
-            case Anti():
-                return self._anti(operator, around)
+            case Anti() | Semi():
+                return self._join_block(operator, around)
+            case Attach():
+                raise make_unsupported_error("a block inside of an expression")
             case OptionalJoin():
                 return self._optional(operator, around)
             case Group():
                 return self._group(operator, self.rows(operator.input, around))
             case Sort():
                 return self._sort(operator, self.rows(operator.input, around))
+            case Stage() | Union():
+                raise make_unsupported_error("with" if isinstance(operator, Stage) else "union")
+            case Slice(per=(_, *_)):
+                raise make_unsupported_error("limit … per")
             case Slice(input=below, window=window):
                 rows = self.rows(below, around)
                 return replace(rows, frame=_cut(rows.frame, window))
@@ -242,9 +260,9 @@ class Lowering:
         return self._filter_rows(operator.filter, Rows(frame, frozenset({operator.variable})))
 
     def _filter_rows(self, tests: Sequence[Test], rows: Rows) -> Rows:
-        frame = rows.frame
+        frame, resolve = rows.frame, self._resolver(rows)
         for test in tests:
-            frame = frame.where(condition(test, self.resolve_column))
+            frame = frame.where(condition(test, resolve))
         return replace(rows, frame=frame)
 
     def _read_argument(self, variables: Sequence[str], around: Rows) -> Rows:
@@ -263,15 +281,16 @@ class Lowering:
         frame = _bare(left).join(_bare(right), both, "inner")
         return Rows(frame, left.variables | right.variables)
 
-    def _anti(self, operator: Anti, around: Rows) -> Rows:
+    def _join_block(self, operator: Anti | Semi, around: Rows) -> Rows:
+        how = "left_anti" if isinstance(operator, Anti) else "left_semi"
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
         ids = [self.label(name, ID) for name in operator.on]
         if not ids:
             any_row = inner.frame.limit(1).select(F.lit(1).alias("__any"))
-            return replace(rows, frame=rows.frame.join(any_row, F.lit(True), "left_anti"))
+            return replace(rows, frame=rows.frame.join(any_row, F.lit(True), how))
         known = inner.frame.select(*(F.col(one).alias(f"{one}_i") for one in ids)).distinct()
-        return replace(rows, frame=rows.frame.join(known, _agree(ids), "left_anti"))
+        return replace(rows, frame=rows.frame.join(known, _agree(ids), how))
 
     def _optional(self, operator: OptionalJoin, around: Rows) -> Rows:
         rows = self.rows(operator.input, around)
@@ -362,21 +381,25 @@ class Lowering:
         if tally.argument is None:
             return F.count(F.lit(1))
         values, kind = self.value(tally.argument, rows), tally.argument.type
+        if tally.distinct and tally.function != "count":
+            raise make_unsupported_error(f"{tally.function}(distinct …)")
         match tally.function:
             case "count":
-                return F.count(values)
+                return F.count_distinct(values) if tally.distinct else F.count(values)
             case "min":
                 return F.min(values)
             case "max":
                 return F.max(values)
             case "sum" | "avg":
                 exact = "double" if kind.scalar in FLOATS else "decimal(20,0)"
-                total = F.sum(values.cast(exact)).cast("double")
-                return (
-                    total
-                    if tally.function == "sum"
-                    else F.when(F.count(values) > 0, total / F.count(values))
-                )
+                total = F.sum(values.cast(exact))
+                if tally.function == "sum":
+                    return total.cast(spark_name(tally.type))
+                return F.when(F.count(values) > 0, total.cast("double") / F.count(values))
+            case "stddev":
+                return F.stddev_samp(values.cast("double"))
+            case "collect" | "percentile" as function:
+                raise make_unsupported_error(f"{function}()")
 
     def _sort(self, operator: Sort, rows: Rows) -> Rows:
         keys = [
@@ -392,22 +415,15 @@ class Lowering:
         frame = frame.orderBy(*keys, *ties) if keys or ties else frame
         return replace(rows, frame=frame.drop(*(f"__k{i}" for i in range(len(operator.keys)))))
 
-    def value(self, expr: ItemExpr | Field, rows: Rows) -> Column:
+    def value(self, expr: ItemExpr, rows: Rows) -> Column:
         """Lower an expression to a column."""
         match expr:
-            case Field(name=name):
-                assert rows.fields is not None, "a field is a column of groups"
-                return F.col(rows.fields[name])
-            case PropertyRef() | EntityRef() | Const() | ParamRef() | Now():
-                return operand(expr, self.resolve_column)
             case TextMatch(function=function):
                 raise make_unsupported_error(f"{function}()")
             case Nearest() | Bm25() | Rrf():
                 raise make_unsupported_error(f"{type(expr).__name__.lower()}()")
-            case Aggregate():
-                raise InternalError("an aggregate is read from groups; nothing was read")
             case _:
-                assert_never(expr)
+                return operand(expr, self._resolver(rows))
 
 
 def _bare(rows: Rows) -> DataFrame:

@@ -39,7 +39,7 @@ def test_a_search_is_not_asked_for_null(params: str, body: str) -> None:
     ],
 )  # fmt: skip
 def test_a_bound_has_a_least_value(body: str, least: int) -> None:
-    checked = read(body, "$x: I64", extended=True)
+    checked = read(body, "$x: I64")
     assert bind_arguments(checked, {"x": least}) == {"x": least}
     with pytest.raises(ParamError) as caught:
         bind_arguments(checked, {"x": least - 1})

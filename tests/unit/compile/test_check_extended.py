@@ -37,7 +37,7 @@ def test_conditions_combine() -> None:
 
 
 def test_a_list_parameter_gives_choices() -> None:
-    found = read("match { $v: Vessel  $v.dwt in $l } return { $v }", "$l: [I32]", extended=True)
+    found = read("match { $v: Vessel  $v.dwt in $l } return { $v }", "$l: [I32]")
     (condition,) = found.pattern.conditions
     assert isinstance(condition, Among)
     assert isinstance(condition.choices, ParamRef)
@@ -117,7 +117,7 @@ def test_groups_may_be_ordered_by_an_aggregate() -> None:
 
 
 def test_null_may_be_assigned_to_what_is_nullable() -> None:
-    found = mutation('update Vessel set { dwt: null } where imo = "1"', extended=True)
+    found = mutation('update Vessel set { dwt: null } where imo = "1"')
     (statement,) = found.statements
     assert statement.assignments[0].value == Const(  # type: ignore[union-attr]
         value=None,

@@ -77,7 +77,7 @@ def test_a_node_wins_over_an_edge_of_the_same_name() -> None:
 
 def test_null_for_a_required_property_is_a_data_error_that_names_it() -> None:
     with pytest.raises(DataError) as caught:
-        mutation('update Port set { name: null } where code = "nowhere"', extended=True)
+        mutation('update Port set { name: null } where code = "nowhere"')
     assert caught.value.code == "W01"
     assert caught.value.data_errors[0]["table_key"] == "node:Port"
     assert caught.value.data_errors[0]["property"] == "name"

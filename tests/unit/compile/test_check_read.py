@@ -39,7 +39,7 @@ def test_aggregates_are_named_by_function_and_typed() -> None:
     assert [(c.name, str(c.type)) for c in found.columns] == [
         ("v.kind", "enum(bulk, roro, tanker)?"),
         ("count", "I64"),
-        ("sum", "F64?"),
+        ("sum", "I64?"),
         ("avg", "F64?"),
         ("min", "F32?"),
         ("max", "enum(bulk, roro, tanker)?"),

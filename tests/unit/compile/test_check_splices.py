@@ -59,7 +59,7 @@ def test_a_query_is_refused_with_findings_or_checked_whole(text: str) -> None:
     source = Source(text)
     file, _ = parse_findings(source)
     for query in file.queries if file else ():
-        checked, found = check_findings(query, harbour(), source, extended=file.extended if file else False)  # fmt: skip
+        checked, found = check_findings(query, harbour(), source)
         assert (checked is None) == bool(found)
         if checked is None:
             assert isinstance(check_error(found, harbour(), source), OmniError)
@@ -74,7 +74,12 @@ def assert_whole(checked: Checked) -> None:
     if not isinstance(checked, CheckedRead):
         return
     introduced: list[str] = []
+    if checked.stages or checked.union:
+        return
     _assert_block(checked.pattern, frozenset(), introduced)
+    inner = frozenset(variable.name for variable in checked.pattern.row_variables)
+    for block in checked.blocks:
+        _assert_block(block.pattern, inner, introduced)
     assert sorted(introduced) == sorted(checked.variables)
     rows = {variable.name for variable in checked.pattern.row_variables}
     assert set(used(checked.columns)) | set(used(checked.order)) <= rows
@@ -88,7 +93,8 @@ def _assert_block(block: Pattern, visible: frozenset[str], introduced: list[str]
     for optional in block.optionals:
         _assert_block(optional, inner, introduced)
         inner |= {variable.name for variable in optional.row_variables}
-    for negation in block.negations:
+    asked = (value.pattern for value in block.blocks)
+    for negation in (*block.negations, *block.existences, *asked):
         _assert_block(negation, inner, introduced)
     mentioned = {*used(block.binds), *used(block.hops), *used(block.conditions)}
     assert mentioned <= inner

@@ -163,10 +163,10 @@ QUERY = st.builds(
 )
 
 
-@given(QUERY, st.booleans())
-def test_any_tree_is_checked_or_refused(query: tree.Query, extended: bool) -> None:
+@given(QUERY)
+def test_any_tree_is_checked_or_refused(query: tree.Query) -> None:
     source = Source("query q() {}")
-    checked, found = check_findings(query, harbour(), source, extended=extended)
+    checked, found = check_findings(query, harbour(), source)
     if checked is None:
         assert isinstance(check_error(found, harbour(), source), QueryError | DataError)
     else:
@@ -176,9 +176,7 @@ def test_any_tree_is_checked_or_refused(query: tree.Query, extended: bool) -> No
 @given(st.booleans().flatmap(lambda extended: files(extended=extended)))
 def test_any_file_of_any_words_is_checked_or_refused(file: tree.QueryFile) -> None:
     source = Source("")
-    found = [
-        check_findings(query, harbour(), source, extended=file.extended) for query in file.queries
-    ]
+    found = [check_findings(query, harbour(), source) for query in file.queries]
     wrong = [diagnostic for _, diagnostics in found for diagnostic in diagnostics]
     if wrong:
         assert isinstance(check_error(wrong, harbour(), source), QueryError | DataError)

@@ -35,7 +35,7 @@ def check_read(source: Source, catalog: Catalog, name: str | None = None) -> Che
             f"query '{query.name.text}' is a mutation, not a read; nothing was run: run it with mutate",
             hint="run it with mutate",
         )
-    checked = check(query, catalog, source, extended=file.extended)
+    checked = check(query, catalog, source)
     assert isinstance(checked, CheckedRead)
     return checked
 
@@ -49,7 +49,7 @@ def check_mutation(source: Source, catalog: Catalog, name: str | None = None) ->
             f"query '{query.name.text}' is a read, not a mutation; nothing was run: run it with query",
             hint="run it with query",
         )
-    checked = check(query, catalog, source, extended=file.extended)
+    checked = check(query, catalog, source)
     assert isinstance(checked, CheckedMutation)
     return checked
 

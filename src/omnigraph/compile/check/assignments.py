@@ -6,7 +6,6 @@ from dataclasses import replace
 from omnigraph.catalog.model import EdgeType, Property, TableType
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import Misfit, fit, item_type, key_text
-from omnigraph.compile.check.conditions import enum_problem
 from omnigraph.compile.check.context import Context
 from omnigraph.compile.check.expressions import (
     INSTANT,
@@ -17,6 +16,7 @@ from omnigraph.compile.check.expressions import (
     storable,
     suggest_date_literal,
 )
+from omnigraph.compile.check.matches import enum_problem
 from omnigraph.compile.checked import (
     Assign,
     AssignedValue,

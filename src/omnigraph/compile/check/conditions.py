@@ -1,46 +1,77 @@
-"""Conditions of a match: comparisons, text clauses, property matches, and the connectives of the extended dialect."""
+"""Values and conditions: every expression of a query, typed; what is wrong is reported."""
 
-from omnigraph.catalog.model import NodeType
-from omnigraph.catalog.types import NUMBERS, PropertyType
-from omnigraph.compile.check.context import Context, Scope
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.compile.check.context import Bound, Context, Scope
 from omnigraph.compile.check.expressions import (
-    INSTANT,
     check_operand,
-    check_parameter,
     comparable,
     function_name,
     is_null,
+    list_properties,
     member_of,
-    read_constant,
     refuse_blob,
     render_expression,
     render_type,
-    suggest_date_literal,
+)
+from omnigraph.compile.check.functions import (
+    RULES,
+    TEXT,
+    TRUTH,
+    find_common_type,
+    give_type,
+    is_duration,
+    is_moment,
+    is_nothing,
+    parse_duration,
+    type_arithmetic,
+    type_call,
 )
 from omnigraph.compile.check.ranking import check_text_match
 from omnigraph.compile.checked import (
+    Aggregate,
     AllOf,
     Among,
     AnyOf,
+    Call,
     Compare,
     Condition,
     Const,
     EntityRef,
     IsNull,
+    ItemExpr,
     Not,
-    Now,
     Operand,
     ParamRef,
     PropertyRef,
     TextMatch,
+    Truth,
+    VariableKind,
+    has_aggregate,
 )
-from omnigraph.errors import shorten
-from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
+from omnigraph.later import Later
+from omnigraph.limits import EXPRESSION_STEPS_MAX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = Later("pyarrow"), Later("pyarrow.compute")
+
+_TRUE = Const(value=True, type=TRUTH)
 
 
-def check_condition(written: tree.Condition, scope: Scope, context: Context) -> Condition | None:
-    """Check a condition; None when it was wrong and is reported."""
+# ---- conditions
+
+
+def check_condition(written: tree.Expr, scope: Scope, context: Context) -> Condition | None:
+    """Check an expression that must be true, false or unknown; None when it was wrong and is reported."""
     match written:
         case tree.Compare():
             return _check_comparison(written, scope, context)
@@ -50,6 +81,8 @@ def check_condition(written: tree.Condition, scope: Scope, context: Context) -> 
             return _check_null_test(written, scope, context)
         case tree.Among():
             return _check_membership(written, scope, context)
+        case tree.Between():
+            return _check_range(written, scope, context)
         case tree.AllOf():
             return AllOf(parts=_check_parts(written.parts, scope, context))
         case tree.AnyOf():
@@ -57,17 +90,33 @@ def check_condition(written: tree.Condition, scope: Scope, context: Context) -> 
         case tree.Not():
             part = check_condition(written.part, scope, context)
             return Not(part=part) if part is not None else None
+        case _:
+            return _check_truth(written, scope, context)
 
 
 def _check_parts(
-    written: tuple[tree.Condition, ...], scope: Scope, context: Context
+    written: tuple[tree.Expr, ...], scope: Scope, context: Context
 ) -> tuple[Condition, ...]:
     # A part that is wrong has been reported, so the thinner condition is never used.
     checked = [check_condition(part, scope, context) for part in written]
     return tuple(part for part in checked if part is not None)
 
 
-# ---- comparisons
+def _check_truth(written: tree.Expr, scope: Scope, context: Context) -> Condition | None:
+    """Check a value that stands as a condition."""
+    found = check_value(written, scope, context)
+    if found is None:
+        return None
+    if found.type.is_plain and found.type.scalar is Scalar.BOOL and not is_nothing(found):
+        return Compare(left=found, op="=", right=_TRUE)
+    context.findings.report(
+        "T50",
+        written.span,
+        f"'{render_expression(written)}' is {render_type(found, context)}, and a condition is a Bool:"
+        " compare it with something",
+        fix=f"{render_expression(written)} is not null",
+    )
+    return None
 
 
 def _check_comparison(
@@ -76,14 +125,16 @@ def _check_comparison(
     for side, other in ((written.left, written.right), (written.right, written.left)):
         if isinstance(side, tree.TextExpr):
             return _text_equals_true(side, written.op, other, scope, context)
-    left = _check_operand(written.left, scope, context)
-    right = _check_operand(written.right, scope, context)
+    left = _check_compared(written.left, scope, context)
+    right = _check_compared(written.right, scope, context)
     if left is None or right is None:
         return None
     if _compares_null(written, context):
         return None
-    if not _fits(written.op, left, right):
+    if not _fits(written.op, left, right, context):
         _mismatch(written, left, right, context)
+        return None
+    if written.op == "matches" and not _check_pattern(written.right, right, context):
         return None
     if left.type.is_list and isinstance(left, Const | ParamRef) and isinstance(right, PropertyRef):
         # The items take the precision of the column, as every given value does.
@@ -107,20 +158,11 @@ def _text_equals_true(
     return None
 
 
-def _check_operand(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
-    match expr:
-        case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
-            return check_operand(expr, scope, context)
-        case tree.AggregateExpr():
-            message = f"'{render_expression(expr)}' is an aggregate, and aggregates are not comparable in a match"
-            context.findings.report("T7", expr.span, message)
-        case tree.AliasExpr():
-            message = f"'{expr.name}' is a bare word; a filter compares properties, parameters and literals"
-            context.findings.report("T36", expr.span, message)
-        case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
-            message = f"{function_name(expr)} is not a filter operand; a ranking stands in order"
-            context.findings.report("T38", expr.span, message)
-    return None
+def _check_compared(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
+    """Check a side of a comparison, where an entity is itself and not its id."""
+    if isinstance(expr, tree.VariableExpr):
+        return check_operand(expr, scope, context)
+    return check_value(expr, scope, context)
 
 
 def _compares_null(written: tree.Compare, context: Context) -> bool:
@@ -137,14 +179,24 @@ def _compares_null(written: tree.Compare, context: Context) -> bool:
     return False
 
 
-def _fits(op: str, left: Operand, right: Operand) -> bool:
+def _fits(op: str, left: Operand, right: Operand, context: Context) -> bool:
     if isinstance(left, EntityRef) or isinstance(right, EntityRef):
+        return op in ("=", "!=") and _same_kind(left, right, context)
+    if is_duration(left) or is_duration(right):
         return False
     if op == "contains" and left.type.is_list:
         return member_of(right.type, left.type)
-    if op in ("contains", "starts_with"):
+    if op in ("contains", "starts_with", "ends_with", "matches"):
         return left.type.is_text and right.type.is_text
     return comparable(left.type, right.type)
+
+
+def _same_kind(left: Operand, right: Operand, context: Context) -> bool:
+    """Whether both are entities of one type."""
+    if not isinstance(left, EntityRef) or not isinstance(right, EntityRef):
+        return False
+    one, other = context.variables[left.variable], context.variables[right.variable]
+    return (one.kind, one.type_name) == (other.kind, other.type_name)
 
 
 def _mismatch(written: tree.Compare, left: Operand, right: Operand, context: Context) -> None:
@@ -161,194 +213,510 @@ def _expectation(op: str) -> str:
     match op:
         case "contains":
             return "contains takes a list and one of its items, or two Strings"
-        case "starts_with":
-            return "starts_with takes two Strings"
+        case "starts_with" | "ends_with" | "matches":
+            return f"{op} takes two Strings"
+        case "=" | "!=":
+            return f"'{op}' compares two scalars of one type, two numbers, or two nodes of one type"
         case _:
             return f"'{op}' compares two scalars of one type, or two numbers"
 
 
-# ---- the extended dialect
+def _check_pattern(written: tree.Expr, found: Operand, context: Context) -> bool:
+    """Check the regular expression of `matches`: the same for all rows, and of linear time."""
+    if isinstance(found, ParamRef):
+        return True
+    if not isinstance(found, Const):
+        message = (
+            "the regular expression of 'matches' is a literal or a parameter, the same for all rows"
+        )
+        context.findings.report("T54", written.span, message)
+        return False
+    problem = find_pattern_problem(str(found.value))
+    if problem is not None:
+        context.findings.report("T54", written.span, problem)
+    return problem is None
 
 
-def _simple(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
-    found = _check_operand(expr, scope, context)
-    if isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context):
-        return None
-    return found
+def find_pattern_problem(pattern: str) -> str | None:
+    """Why a text is no regular expression of linear time; None when it is one."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+    except pa.ArrowInvalid as error:
+        return f"this is no regular expression (RE2, of linear time): {error}"
+    return None
 
 
 def _check_null_test(written: tree.IsNull, scope: Scope, context: Context) -> IsNull | None:
-    found = _simple(written.operand, scope, context)
-    return IsNull(operand=found, negated=written.negated) if found is not None else None
-
-
-def _check_membership(written: tree.Among, scope: Scope, context: Context) -> Among | None:
-    found = _simple(written.operand, scope, context)
-    choices = _check_operand(written.choices, scope, context)
-    if found is None or choices is None:
+    found = _check_compared(written.operand, scope, context)
+    if found is None or _refuse_blob(found, context):
         return None
-    is_choice = isinstance(choices, Const | ParamRef) and not isinstance(found, EntityRef)
+    return IsNull(operand=found, negated=written.negated)
+
+
+def _refuse_blob(found: Operand, context: Context) -> bool:
+    return isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context)
+
+
+# ---- lists and ranges
+
+
+def _check_membership(written: tree.Among, scope: Scope, context: Context) -> Condition | None:
+    found = check_value(written.operand, scope, context)
+    if found is None or _refuse_blob(found, context):
+        return None
+    if isinstance(written.choices, tree.ListExpr):
+        return _check_listed(written, written.choices, found, scope, context)
+    choices = check_value(written.choices, scope, context)
+    if choices is None:
+        return None
     empty = isinstance(choices, Const) and choices.value == ()
-    if is_choice and (empty or member_of(found.type, choices.type)):
-        assert isinstance(choices, Const | ParamRef)
-        return Among(operand=found, choices=choices)
+    if empty or member_of(found.type, choices.type):
+        if isinstance(choices, Const | ParamRef):
+            return Among(operand=found, choices=choices)
+        return Compare(left=choices, op="contains", right=found)
+    _not_a_member(written, found, choices, context)
+    return None
+
+
+def _check_listed(
+    written: tree.Among, listed: tree.ListExpr, found: Operand, scope: Scope, context: Context
+) -> Condition | None:
+    """A list of values that are not all literals: one equality for each."""
+    items = [check_value(item, scope, context) for item in listed.items]
+    parts: list[Condition] = []
+    for item in items:
+        if item is None:
+            return None
+        if not comparable(found.type, item.type):
+            _not_a_member(written, found, item, context)
+            return None
+        parts.append(Compare(left=found, op="=", right=item))
+    return AnyOf(parts=tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def _not_a_member(written: tree.Among, found: Operand, other: Operand, context: Context) -> None:
     context.findings.report(
         "T7",
         written.span,
         f"'{render_expression(written.operand)}' is {render_type(found, context)} and"
-        f" '{render_expression(written.choices)}' is {render_type(choices, context)}:"
-        " 'in' takes a scalar and a list literal or list parameter of its type",
-    )
-    return None
-
-
-# ---- property matches
-# The form is `name: value` inside the block of a binding.
-
-
-def check_property_match(
-    written: tree.PropertyMatch, variable: str, node: NodeType, context: Context
-) -> Compare | None:
-    """Check one match: equality, or membership when the property is a list."""
-    name = written.name.text
-    declared = node.properties.get(name)
-    if declared is None:
-        _report_unknown(written, node, context)
-        return None
-    value = _value(written, node, declared.type, context)
-    if value is None:
-        return None
-    left = PropertyRef(variable=variable, property=name, type=declared.type, span=written.name.span)
-    return Compare(left=left, op="contains" if declared.type.is_list else "=", right=value)
-
-
-def _report_unknown(written: tree.PropertyMatch, node: NodeType, context: Context) -> None:
-    name = written.name.text
-    reason = list_alternatives(name, node.properties, "it has")
-    if name == "id":
-        reason = "; the id of an entity is no property, match the key properties instead"
-    context.findings.report(
-        "T2",
-        written.name.span,
-        f"node type '{node.name}' has no property '{name}'{reason}",
-        fix=nearest_name(name, node.properties),
-        type_name=node.name,
-        property_name=name,
+        f" '{render_expression(written.choices)}' is {render_type(other, context)}:"
+        " 'in' takes a scalar and a list of its type",
     )
 
 
-def _value(
-    written: tree.PropertyMatch, node: NodeType, expected: PropertyType, context: Context
-) -> Const | ParamRef | Now | None:
-    expr = written.value
+def _check_range(written: tree.Between, scope: Scope, context: Context) -> Condition | None:
+    bounds: tuple[tuple[tree.Comparison, tree.Expr], ...] = (
+        (">=", written.low),
+        ("<=", written.high),
+    )
+    parts = []
+    for op, bound in bounds:
+        test = tree.Compare(left=written.operand, op=op, right=bound, span=written.span)
+        found = _check_comparison(test, scope, context)
+        if found is None:
+            return None
+        parts.append(found)
+    return AllOf(parts=tuple(parts))
+
+
+# ---- values
+
+
+def check_value(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
+    """Check an expression that is one value of a row; None when it was wrong and is reported."""
     match expr:
-        case tree.LiteralExpr():
-            return _literal(written, expr, node, expected, context)
-        case tree.VariableExpr() if expr.name not in context.params:
-            message = f"'${expr.name}' is not a declared parameter, and a property match takes no variable"
-            reason = list_alternatives(expr.name, context.params, "parameters")
-            context.findings.report("T33", expr.span, message + reason)
-            return None
-        case tree.VariableExpr():
-            found: ParamRef | Now = check_parameter(expr, context)
-        case tree.NowExpr():
-            found = Now(type=INSTANT, span=expr.span)
-        case _:
-            message = f"'{render_expression(expr)}' cannot be matched; use a literal, a parameter or now()"
+        case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
+            return check_operand(expr, scope, context)
+        case tree.AliasExpr():
+            return _check_alias(expr, scope, context)
+        case tree.Arithmetic():
+            return _check_arithmetic(expr, scope, context)
+        case tree.Minus():
+            zero = tree.LiteralExpr(form="int", value=0, span=expr.span)
+            steps: tuple[tuple[tree.ArithmeticOperator, tree.Expr], ...] = (("-", expr.operand),)
+            return _check_arithmetic(
+                tree.Arithmetic(first=zero, steps=steps, span=expr.span), scope, context
+            )
+        case tree.CallExpr():
+            return _check_call(expr, scope, context)
+        case tree.CaseExpr():
+            return _check_case(expr, scope, context)
+        case tree.BlockExpr():
+            return context.check_block(expr, scope, context)
+        case tree.AggregateExpr() if scope.aliases is not None:
+            return check_aggregate(expr, scope, context)
+        case tree.AggregateExpr():
+            message = f"'{render_expression(expr)}' is an aggregate, and aggregates are not comparable in a match"
+            context.findings.report("T7", expr.span, message, label="count { … } counts matches")
+        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
+            message = f"{function_name(expr)} is not a filter operand; a ranking stands in order"
+            context.findings.report("T38", expr.span, message)
+        case tree.ListExpr():
+            message = (
+                "a list holds literals here; only 'in' takes a list with parameters or properties"
+            )
+            context.findings.report("T59", expr.span, message)
+        case tree.StarExpr():
+            message = f"'${expr.variable}.*' stands for several columns and is an item of return by itself"
+            context.findings.report("T61", expr.span, message)
+        case tree.RowExpr():
+            message = f"'$.{expr.property}' is a property of the row that a statement writes; a read has none"
             context.findings.report("T36", expr.span, message)
-            return None
-    return found if _matches(written, found, node, expected, context) else None
+        case _:
+            condition = check_condition(expr, scope, context)
+            return None if condition is None else make_truth(condition)
+    return None
 
 
-def _matches(
-    written: tree.PropertyMatch,
-    found: ParamRef | Now,
-    node: NodeType,
-    expected: PropertyType,
-    context: Context,
-) -> bool:
-    if comparable(found.type, expected) or member_of(found.type, expected):
-        return True
-    label = f"{node.name}.{written.name.text}"
-    got = f"'{render_expression(written.value)}' is {found.type}"
-    context.findings.report(
-        "T3" if expected.is_blob else "T7",
-        written.value.span,
-        f"'{label}' is {expected}, {got}{_why(expected)}",
-        type_name=node.name,
-        property_name=written.name.text,
-    )
-    return False
+def make_truth(condition: Condition) -> Operand:
+    """A condition as a value; a Bool that was compared with true is that Bool."""
+    match condition:
+        case Compare(left=left, op="=", right=right) if right is _TRUE:
+            return left
+        case _:
+            return Truth(condition=condition, type=replace(TRUTH, nullable=True))
 
 
-def _why(expected: PropertyType) -> str:
-    if expected.is_blob:
-        return "; a Blob cannot be matched"
-    if expected.is_vector:
-        return "; vectors are not comparable, rank them with nearest(…)"
-    return (
-        f"; one {expected.scalar} is needed, to look for it in the list" if expected.is_list else ""
-    )
-
-
-# ---- literals of property matches
-
-
-def _literal(
-    written: tree.PropertyMatch,
-    expr: tree.LiteralExpr,
-    node: NodeType,
-    expected: PropertyType,
-    context: Context,
-) -> Const | None:
-    found = read_constant(expr, context.findings)
-    if found is None:
+def _check_alias(expr: tree.AliasExpr, scope: Scope, context: Context) -> Operand | None:
+    found: ItemExpr | None
+    if scope.aliases is not None and expr.name in scope.aliases:
+        found = scope.aliases[expr.name]
+        if found is None or (not isinstance(found, TextMatch) and hasattr(found, "type")):
+            return found  # type: ignore[return-value]
+        message = f"'{expr.name}' is a ranking or a search; order by it, or put it into the match"
+        context.findings.report("T38", expr.span, message)
         return None
-    problem = _problem(found, expected)
-    if problem is None:
-        return found
-    code, reason = problem
-    name = written.name.text
+    scalar = scope.find_scalar(expr.name)
+    if scalar is not None:
+        return scalar
+    where = "a filter compares properties, parameters and literals"
+    if scope.aliases is not None:
+        where = "only an item above it that has this name with 'as' can be meant"
+    context.findings.report("T36", expr.span, f"'{expr.name}' is a bare word; {where}")
+    return None
+
+
+# ---- arithmetic
+
+
+def _check_arithmetic(expr: tree.Arithmetic, scope: Scope, context: Context) -> Operand | None:
+    if len(expr.steps) > EXPRESSION_STEPS_MAX:
+        message = f"an expression has more than {EXPRESSION_STEPS_MAX} operators in a row"
+        context.findings.report("T56", expr.span, message)
+        return None
+    found = check_value(expr.first, scope, context)
+    for op, part in expr.steps:
+        right = check_value(part, scope, context)
+        if found is None or right is None:
+            return None
+        found = _combine(op, found, right, expr, context)
+    return found
+
+
+def _combine(
+    op: str, left: Operand, right: Operand, expr: tree.Arithmetic, context: Context
+) -> Operand | None:
+    entity = isinstance(left, EntityRef) or isinstance(right, EntityRef)
+    result = None if entity else type_arithmetic(op, left, right)
+    if result is None:
+        texts = left.type.is_text and right.type.is_text and op == "+"
+        context.findings.report(
+            "T51",
+            expr.span,
+            f"'{op}' takes two numbers, or a Date or DateTime and a duration that fits it; here it has"
+            f" {_describe(left, context)} and {_describe(right, context)}",
+            fix="concat(…, …)" if texts else None,
+        )
+        return None
+    return Call(function=op, arguments=(left, right), type=result, span=expr.span)
+
+
+def _describe(found: Operand, context: Context) -> str:
+    if is_nothing(found):
+        return "null"
+    return "a duration" if is_duration(found) else render_type(found, context)
+
+
+# ---- functions
+
+
+def _check_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand | None:
+    match expr.function:
+        case "id" | "type" | "from" | "to" | "entity":
+            return _check_entity_call(expr, scope, context)
+        case "duration":
+            return _check_duration(expr, context)
+        case "coalesce":
+            return _check_choice(expr, "coalesce", expr.arguments, scope, context)
+        case _:
+            return _check_plain_call(expr, scope, context)
+
+
+def _check_arguments(
+    expr: tree.CallExpr, scope: Scope, context: Context
+) -> tuple[Operand, ...] | None:
+    found = [check_value(one, scope, context) for one in expr.arguments]
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(found) else None
+
+
+def _check_plain_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand | None:
+    arguments = _check_arguments(expr, scope, context)
+    if arguments is None:
+        return None
+    assert expr.function in RULES, "the parser knows no other function"
+    result = type_call(expr.function, arguments)
+    if isinstance(result, str) or any(map(is_duration, arguments)):
+        got = ", ".join(_describe(one, context) for one in arguments) or "nothing"
+        context.findings.report("T52", expr.span, f"{expr.function} takes {result}; it has {got}")
+        return None
+    return Call(function=expr.function, arguments=arguments, type=result, span=expr.span)
+
+
+def _check_duration(expr: tree.CallExpr, context: Context) -> Operand | None:
+    match expr.arguments:
+        case (tree.LiteralExpr(form="string", value=str() as text),):
+            found = parse_duration(text)
+            if found is not None:
+                return Const(value=found, type=TEXT, span=expr.span)
+        case _:
+            pass
     context.findings.report(
-        code,
+        "T55",
         expr.span,
-        f"'{node.name}.{name}' is {expected}, {reason}",
-        fix=suggest_date_literal(found, expected),
-        type_name=node.name,
-        property_name=name,
+        "a duration is written as ISO 8601 text of whole units, and only added to or taken from a Date or DateTime",
+        fix='duration("P1Y2M3DT4H5M6S")',
     )
     return None
 
 
-def _problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    if found.value is None:
-        return "T3", "and matching null is never true; filter with 'is null' instead"
-    if expected.is_blob:
-        return "T3", f"got {found.type}; a Blob cannot be matched"
-    if expected.is_vector:
-        return _vector_problem(found, expected)
-    if expected.is_list:
-        fits = member_of(found.type, expected)
-        return None if fits else ("T3", f"got {found.type}; give one {expected.scalar} to look for")
-    if not comparable(found.type, expected):
-        return "T3", f"got {found.type} '{shorten(found.value)}'"
-    return enum_problem(found, expected)
+_ENDS = {"from": "src", "to": "dst"}
 
 
-def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str]:
-    items = found.value if isinstance(found.value, tuple) else None
-    if items is None or found.type.scalar not in NUMBERS:
-        return "T3", f"got {found.type}"
-    if len(items) != expected.dimension:
-        return "T3", f"got a list of {len(items)} numbers"
-    return "T7", f"got a list of {len(items)} numbers; vectors are not comparable, use nearest(…)"
-
-
-def enum_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    """Why a literal is not in the set of an enum, with its code; None when it is, or there is none."""
-    value = found.value
-    if not expected.is_enum or value in expected.enum_values:
+def _check_entity_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand | None:
+    """Check a function of an entity: its id, its type, its ends, all of it."""
+    argument = expr.arguments[0] if len(expr.arguments) == 1 else None
+    bound = scope.find(argument.name) if isinstance(argument, tree.VariableExpr) else None
+    if bound is None or (bound.variable is None and argument is None):
+        what = "an edge variable" if expr.function in _ENDS else "a variable of the pattern"
+        message = f"{expr.function} takes {what}, such as {expr.function}($x)"
+        context.findings.report("T52", expr.span, message)
         return None
-    folded = [v for v in expected.enum_values if v.lower() == str(value).lower()]
-    hint = f"; it differs only by case from '{folded[0]}'" if folded else ""
-    return "T3", f"got '{shorten(value)}', which is not in the set{hint}"
+    if bound.variable is None:
+        return None
+    if expr.function in _ENDS and bound.variable.kind is not VariableKind.EDGE:
+        message = f"{expr.function} takes an edge variable, '${bound.variable.name}' is a node"
+        context.findings.report("T52", expr.span, message)
+        return None
+    return _read_entity(expr, bound, context)
+
+
+def _read_entity(expr: tree.CallExpr, bound: Bound, context: Context) -> Operand:
+    variable = bound.variable
+    assert variable is not None
+    text = replace(TEXT, nullable=bound.nullable)
+    entity = EntityRef(variable=variable.name, type=text, span=expr.span)
+    match expr.function:
+        case "id":
+            return entity
+        case "from" | "to":
+            end = _ENDS[expr.function]
+            return PropertyRef(variable=variable.name, property=end, type=text, span=expr.span)
+        case "type":
+            name = Const(value=variable.type_name, type=TEXT, span=expr.span)
+            return Call(function="type", arguments=(entity, name), type=text, span=expr.span)
+        case _:
+            return _make_struct(expr, entity, bound, context)
+
+
+def _make_struct(expr: tree.CallExpr, entity: EntityRef, bound: Bound, context: Context) -> Operand:
+    variable = bound.variable
+    assert variable is not None
+    fields: list[tuple[str, Operand]] = [("id", entity)]
+    if variable.kind is VariableKind.EDGE:
+        fields += [(word, _refer(entity, end, TEXT)) for word, end in _ENDS.items()]
+    for name, declared in list_properties(variable, context).items():
+        if not declared.type.is_blob:
+            fields.append((name, _refer(entity, name, declared.type)))
+    return Call(
+        function="entity",
+        arguments=tuple(value for _, value in fields),
+        type=PropertyType(
+            scalar=Scalar.STRING,
+            nullable=bound.nullable,
+            fields=tuple((name, value.type) for name, value in fields),
+        ),
+        span=expr.span,
+    )
+
+
+def _refer(entity: EntityRef, name: str, type_: PropertyType) -> PropertyRef:
+    nullable = type_.nullable or entity.type.nullable
+    return PropertyRef(
+        variable=entity.variable, property=name, type=replace(type_, nullable=nullable)
+    )
+
+
+# ---- choices
+
+
+def _check_case(expr: tree.CaseExpr, scope: Scope, context: Context) -> Operand | None:
+    tests = [check_condition(test, scope, context) for test, _ in expr.branches]
+    results = [result for _, result in expr.branches]
+    if expr.otherwise is not None:
+        results.append(expr.otherwise)
+    found = _check_choice(expr, "case", results, scope, context)
+    known = [make_truth(test) for test in tests if test is not None]
+    if found is None or len(known) < len(tests):
+        return None
+    assert isinstance(found, Call)
+    nullable = found.type.nullable or expr.otherwise is None
+    return replace(
+        found, arguments=(*known, *found.arguments), type=replace(found.type, nullable=nullable)
+    )
+
+
+def _check_choice(
+    expr: tree.Expr, function: str, written: Sequence[tree.Expr], scope: Scope, context: Context
+) -> Operand | None:
+    """Check values of which one is taken: they need a type that holds them all."""
+    found = [check_value(one, scope, context) for one in written]
+    values = [one for one in found if one is not None]
+    if len(values) < len(found):
+        return None
+    typed = [one.type for one in values if not is_nothing(one)]
+    bare = any(isinstance(one, EntityRef) or is_duration(one) for one in values)
+    common = find_common_type(typed) if typed and not bare else None
+    if common is None:
+        got = ", ".join(dict.fromkeys(_describe(one, context) for one in values)) or "nothing"
+        context.findings.report(
+            "T53",
+            expr.span,
+            f"the values of {function} need one type, these are {got}",
+            label="id($v) gives the id of an entity" if bare else None,
+        )
+        return None
+    nullable = [one.type.nullable or is_nothing(one) for one in values]
+    result = replace(common, nullable=all(nullable) if function == "coalesce" else any(nullable))
+    arguments = tuple(give_type(one, common) for one in values)
+    return Call(function=function, arguments=arguments, type=result, span=expr.span)
+
+
+# ---- aggregates
+
+
+def check_aggregate(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Aggregate | None:
+    """Check an aggregate and give it its type."""
+    argument = _check_aggregated(expr, scope, context)
+    if argument is None or not _check_form(expr, context):
+        return None
+    result = _type_aggregate(expr, argument, context)
+    fraction = _check_fraction(expr, scope, context)
+    if result is None or (expr.fraction is not None and fraction is None):
+        return None
+    return Aggregate(
+        function=expr.function,
+        argument=argument,
+        type=result,
+        distinct=expr.distinct,
+        fraction=fraction,
+        span=expr.span,
+    )
+
+
+def _check_aggregated(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Operand | None:
+    match expr.argument:
+        case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as call:
+            message = f"{function_name(call)} cannot be aggregated"
+            context.findings.report("T38", call.span, message)
+            return None
+        case tree.NowExpr() as other:
+            message = f"{expr.function} takes a value of the rows, not '{render_expression(other)}'"
+            context.findings.report("T36", other.span, message)
+            return None
+        case _:
+            pass
+    if tree.has_aggregate(expr.argument):
+        message = f"an aggregate stands inside {expr.function}; aggregates cannot nest"
+        context.findings.report("T36", expr.argument.span, message)
+        return None
+    found = check_value(expr.argument, scope, context)
+    if found is None or _refuse_blob(found, context):
+        return None
+    if has_aggregate(found):
+        message = (
+            f"'{render_expression(expr.argument)}' is an aggregate already; aggregates cannot nest"
+        )
+        context.findings.report("T36", expr.argument.span, message)
+        return None
+    return found
+
+
+def _check_form(expr: tree.AggregateExpr, context: Context) -> bool:
+    """Check what only some aggregates take: `distinct`, and the fraction of a percentile."""
+    problem = None
+    if expr.distinct and expr.function not in ("count", "collect", "sum", "avg"):
+        problem = f"{expr.function} takes no 'distinct'; count, collect, sum and avg do"
+    elif expr.function == "percentile" and expr.fraction is None:
+        problem = "percentile takes a value and a fraction from 0 to 1"
+    elif expr.function != "percentile" and expr.fraction is not None:
+        problem = f"{expr.function} takes one argument"
+    if problem is not None:
+        context.findings.report("T60", expr.span, problem)
+    return problem is None
+
+
+def _check_fraction(
+    expr: tree.AggregateExpr, scope: Scope, context: Context
+) -> Const | ParamRef | None:
+    if expr.fraction is None:
+        return None
+    found = check_value(expr.fraction, scope, context)
+    match found:
+        case Const(value=int() | float() as value) if 0 <= value <= 1:
+            return found
+        case ParamRef(type=type_) if type_.is_numeric:
+            return found
+        case None:
+            return None
+        case _:
+            pass
+    message = "the fraction of percentile is a number from 0 to 1, or a parameter"
+    context.findings.report("T60", expr.fraction.span, message)
+    return None
+
+
+_COUNT = PropertyType(scalar=Scalar.I64)
+_SUM = PropertyType(scalar=Scalar.I64, nullable=True)
+_MEAN = PropertyType(scalar=Scalar.F64, nullable=True)
+
+
+def _type_aggregate(
+    expr: tree.AggregateExpr, argument: Operand, context: Context
+) -> PropertyType | None:
+    given = argument.type
+    is_value = not isinstance(argument, EntityRef) and not is_nothing(argument)
+    wanted, fits, result = "a number", is_value and given.is_numeric, _MEAN
+    match expr.function:
+        case "count":
+            return _COUNT
+        case "sum":
+            result = _SUM if given.scalar in INTEGERS else _MEAN
+        case "avg" | "stddev" | "percentile":
+            pass
+        case "collect":
+            wanted, fits = "a plain value or a node", given.is_plain and not is_nothing(argument)
+            result = PropertyType(scalar=given.scalar, is_list=True)
+        case "min" | "max":
+            wanted = "a number, a String, a Date or a DateTime"
+            ordered = given.is_numeric or given.is_text or is_moment(given)
+            fits, result = is_value and ordered, replace(given, nullable=True)
+    if fits:
+        return result
+    actual = "null" if is_nothing(argument) else render_type(argument, context)
+    context.findings.report(
+        "T8",
+        expr.argument.span,
+        f"{expr.function} takes {wanted}, '{render_expression(expr.argument)}' is {actual}",
+    )
+    return None

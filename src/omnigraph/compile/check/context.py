@@ -1,14 +1,18 @@
 """What every part of the checker knows about the query at hand: variables in scope, parameters, findings."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import (
     Bind,
+    BlockValue,
     Condition,
+    Field,
     Hop,
+    ItemExpr,
+    Operand,
     Parameter,
     Pattern,
     Variable,
@@ -35,7 +39,13 @@ class Scope:
 
     parent: "Scope | None" = None
     names: dict[str, Bound] = field(default_factory=dict)
+    aliases: "dict[str, ItemExpr | None] | None" = None
+    """The items of a result so far, None for one that was wrong; no dictionary outside of results."""
     outer: set[str] = field(default_factory=set)
+    scalars: "dict[str, Field] | None" = None
+    """The values that a stage before leaves by name; None unless this is the scope that a stage left."""
+    blocks: "list[BlockValue]" = field(default_factory=list)
+    """What the expressions of this block ask of nested ones."""
     uses_outer: bool = False
 
     def find(self, name: str) -> Bound | None:
@@ -48,6 +58,11 @@ class Scope:
             if found.variable is not None:
                 self.outer.add(found.variable.name)
         return found
+
+    def find_scalar(self, name: str) -> "Field | None":
+        """Look up a value that the stage before left; blocks inside do not see it."""
+        left = self.parent.scalars if self.parent is not None else None
+        return None if left is None else left.get(name)
 
     def is_edge(self, name: str) -> bool:
         """Whether the name stands for an edge here."""
@@ -76,15 +91,21 @@ class Namer:
     introduced: Counter[str]
     last: Counter[str] = field(default_factory=Counter)
 
+    def block(self) -> str:
+        """Make up a name for what a block comes to; `#` keeps it apart from every column."""
+        self.last["#"] += 1
+        return f"#block{self.last['#']}"
+
     def anonymous(self) -> str:
         """Make up a name for `$_`."""
-        return self._fresh("")
+        return self.fresh("")
 
     def local(self, name: str, inside: Counter[str]) -> str:
         """Name a variable of a `not` block: its own name, unless another block uses that too."""
-        return name if self.introduced[name] == inside[name] else self._fresh(name)
+        return name if self.introduced[name] == inside[name] else self.fresh(name)
 
-    def _fresh(self, base: str) -> str:
+    def fresh(self, base: str) -> str:
+        """Make up a name from another."""
         while True:
             self.last[base] += 1
             name = f"{base}_{self.last[base]}"
@@ -105,8 +126,22 @@ def list_introductions(clauses: Iterable[tree.Clause]) -> Counter[str]:
             case tree.Negation() | tree.Optional():
                 found += list_introductions(clause.clauses)
             case tree.Filter():
-                pass
+                found += list_block_introductions(clause.condition)
     return found
+
+
+def list_block_introductions(*exprs: tree.Expr) -> Counter[str]:
+    """Count the names that the blocks inside expressions introduce."""
+    found: Counter[str] = Counter()
+    for expr in exprs:
+        if isinstance(expr, tree.BlockExpr):
+            found += list_introductions(expr.clauses)
+        for part in tree.list_parts(expr):
+            found += list_block_introductions(part)
+    return found
+
+
+CheckBlock = Callable[[tree.BlockExpr, "Scope", "Context"], Operand | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +153,8 @@ class Context:
     findings: Findings
     namer: Namer
     variables: dict[str, Variable]
-    extended: bool = False
+    check_block: CheckBlock
+    """Checks a block inside an expression: patterns hold expressions, and expressions hold patterns."""
 
 
 # ---- blocks
@@ -141,6 +177,7 @@ class Block:
     hops: list[Hop] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
     negations: list[Pattern] = field(default_factory=list)
+    existences: list[Pattern] = field(default_factory=list)
     optionals: list[Pattern] = field(default_factory=list)
 
     def nested(self, *, inside: Counter[str] | None, optional: bool) -> "Block":
@@ -156,6 +193,8 @@ class Block:
             hops=tuple(self.hops),
             conditions=tuple(self.conditions),
             negations=tuple(self.negations),
+            existences=tuple(self.existences),
+            blocks=tuple(self.scope.blocks),
             optionals=tuple(self.optionals),
         )
 
@@ -216,7 +255,10 @@ def introduce(
 def _unique(block: Block, name: str, context: Context) -> str:
     if name == ANONYMOUS:
         return context.namer.anonymous()
-    return name if block.inside is None else context.namer.local(name, block.inside)
+    if block.inside is not None:
+        return context.namer.local(name, block.inside)
+    # A variable that a stage dropped is another one when it comes again.
+    return context.namer.fresh(name) if name in context.variables else name
 
 
 def refuse_parameter(name: tree.Name, context: Context) -> None:

@@ -141,6 +141,30 @@ def render_expression(expr: tree.Expr) -> str:
             return f"{expr.function}(…)"
         case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
             return f"{function_name(expr)}(…)"
+        case tree.CallExpr():
+            return f"{expr.function}(…)"
+        case tree.CaseExpr():
+            return "case … end"
+        case tree.BlockExpr():
+            return f"{_block_word(expr)} {{ … }}"
+        case tree.StarExpr():
+            return f"${expr.variable}.*"
+        case tree.RowExpr():
+            return f"$.{expr.property}"
+        case tree.ListExpr():
+            return "[…]"
+        case tree.Minus():
+            return f"-{render_expression(expr.operand)}"
+        case tree.Arithmetic(first=first, steps=((op, second), *_)):
+            return f"{render_expression(first)} {op} {render_expression(second)}"
+        case tree.Compare():
+            return f"{render_expression(expr.left)} {expr.op} {render_expression(expr.right)}"
+        case _:
+            return "…"
+
+
+def _block_word(expr: tree.BlockExpr) -> str:
+    return expr.kind if isinstance(expr.kind, str) else expr.kind.function
 
 
 def function_name(

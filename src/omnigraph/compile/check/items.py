@@ -1,24 +1,29 @@
-"""The items of a return: columns, their names and types, aggregates and group keys."""
+"""The items of a return: columns, their names and types, and group keys."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.check.conditions import check_value
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
-    check_operand,
     function_name,
     is_null,
+    list_properties,
     refuse_blob,
     render_expression,
-    render_type,
 )
+from omnigraph.compile.check.functions import is_duration
 from omnigraph.compile.check.ranking import check_ranking, check_text_match
 from omnigraph.compile.checked import (
     Aggregate,
     Bm25,
     Column,
+    Compare,
+    Condition,
     Const,
     EntityRef,
+    Field,
     ItemExpr,
     Nearest,
     Operand,
@@ -26,37 +31,197 @@ from omnigraph.compile.checked import (
     PropertyRef,
     Rrf,
     TextMatch,
+    Truth,
+    has_aggregate,
 )
+from omnigraph.compile.plan.visit import list_held, strip_spans, walk
 from omnigraph.language.query import tree
 
-COUNT = PropertyType(scalar=Scalar.I64)
 SCORE = PropertyType(scalar=Scalar.F64)
 VERDICT = PropertyType(scalar=Scalar.BOOL)
 
 
-def check_columns(read: tree.Read, scope: Scope, context: Context) -> tuple[Column, ...]:
+def check_columns(
+    read: tree.Read | tree.Stage, scope: Scope, context: Context
+) -> tuple[Column, ...]:
     """Check the items in order; those that are wrong have been reported and are left out."""
-    grouped = any(isinstance(item.expr, tree.AggregateExpr) for item in read.items)
+    scope.aliases = {}
+    grouped = any(tree.has_aggregate(item.expr) for item in read.items)
     found: list[Column] = []
     named: set[str] = set()
     for item in read.items:
         if context.findings.full:
             break
-        column = _check_column(item, grouped, scope, context)
         if isinstance(item.expr, tree.RrfExpr) and read.limit is None:
             message = "rrf needs a limit: it fuses the first rows of two rankings, as many as the limit says"
             context.findings.report("T21", item.expr.span, message, fix="limit 10")
-        name = output_name(item)
-        if name in named:
-            context.findings.report(
-                "T34",
-                item.alias.span if item.alias else item.span,
-                f"two items produce the column '{name}'; give one of them another name with 'as'",
-            )
-        elif column is not None:
-            found.append(column)
-        named.add(name)
+        for name, expr in _check_item_columns(item, scope, context):
+            if name in named:
+                context.findings.report(
+                    "T34",
+                    item.alias.span if item.alias else item.span,
+                    f"two items produce the column '{name}'; give one of them another name with 'as'",
+                )
+            elif expr is not None:
+                found.append(Column(name=name, expr=expr, type=_type(expr)))
+            named.add(name)
+            if item.alias is not None:
+                scope.aliases[item.alias.text] = expr
+    if grouped:
+        _check_group_keys(read, found, context)
     return tuple(found)
+
+
+def _check_item_columns(
+    item: tree.Item, scope: Scope, context: Context
+) -> Iterator[tuple[str, ItemExpr | None]]:
+    """The columns of an item: one, or all properties of an entity."""
+    if not isinstance(item.expr, tree.StarExpr):
+        yield output_name(item), _check_item(item.expr, scope, context)
+        return
+    bound = scope.find(item.expr.variable)
+    if bound is None or item.alias is not None:
+        message = f"'${item.expr.variable}.*' takes a variable of the pattern, and no alias"
+        context.findings.report("T61", item.span, message)
+    if bound is None or bound.variable is None:
+        return
+    for name, declared in list_properties(bound.variable, context).items():
+        if not declared.type.is_blob:
+            nullable = declared.type.nullable or bound.nullable
+            yield (
+                f"{item.expr.variable}.{name}",
+                PropertyRef(
+                    variable=bound.variable.name,
+                    property=name,
+                    type=replace(declared.type, nullable=nullable),
+                    span=item.span,
+                ),
+            )
+
+
+def check_having(
+    read: tree.Read | tree.Stage, scope: Scope, context: Context
+) -> tuple[Condition, ...]:
+    """Check the conditions on the rows of the result."""
+    checked = []
+    for written in read.having:
+        found = _check_result(written, scope, context)
+        condition = None if found is None else _require_truth(written, found, context)
+        if condition is not None:
+            checked.append(condition)
+    return tuple(checked)
+
+
+def _require_truth(written: tree.Expr, found: ItemExpr, context: Context) -> Condition | None:
+    if isinstance(found, TextMatch):
+        return found
+    if isinstance(found, Truth):
+        return found.condition
+    if _type(found).is_plain and _type(found).scalar is Scalar.BOOL:
+        assert not isinstance(found, Nearest | Bm25 | Rrf)
+        return Compare(left=found, op="=", right=Const(value=True, type=VERDICT))
+    message = (
+        f"'{render_expression(written)}' is {_type(found)}, and a condition of having is a Bool"
+    )
+    context.findings.report("T50", written.span, message)
+    return None
+
+
+# ---- what a stage leaves
+
+
+def check_left_names(
+    stage: tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
+) -> tuple[Scope, dict[str, str]]:
+    """The scope after a stage: entities keep their variable, every other item is a bare word."""
+    after = Scope(scalars={})
+    assert after.scalars is not None
+    by_name = {column.name: column for column in columns}
+    entities: dict[str, str] = {}
+    for item in stage.items:
+        column = by_name.get(output_name(item))
+        bound = scope.find(item.expr.name) if isinstance(item.expr, tree.VariableExpr) else None
+        if bound is not None and item.alias is None:
+            assert isinstance(item.expr, tree.VariableExpr)
+            after.names[item.expr.name] = bound
+            if bound.variable is not None:
+                entities[item.expr.name] = bound.variable.name
+        elif bound is not None or not _leaves_word(item):
+            what = "an entity keeps its name" if bound is not None else "give it a name with 'as'"
+            message = f"'{render_expression(item.expr)}' cannot be used behind this 'with': {what}"
+            context.findings.report("T63", item.span, message)
+        elif column is not None:
+            after.scalars[column.name] = Field(column.name, column.type)
+    return after, entities
+
+
+def _leaves_word(item: tree.Item) -> bool:
+    return item.alias is not None or isinstance(item.expr, tree.AliasExpr)
+
+
+def check_per(
+    stage: tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
+) -> tuple[Operand, ...]:
+    """Check what the limit of a stage is counted by: items of the stage."""
+    found = []
+    known = {strip_spans(one.expr) for one in columns}
+    for written in stage.per:
+        value = check_value(written, scope, context)
+        if value is None:
+            continue
+        if strip_spans(value) not in known:
+            message = (
+                f"'{render_expression(written)}' is no item of this 'with'; per takes its items"
+            )
+            context.findings.report("T63", written.span, message)
+        else:
+            found.append(value)
+    if stage.per and stage.limit is None:
+        context.findings.report("T63", stage.per[0].span, "per belongs to a limit: limit 3 per $g")
+    return tuple(found)
+
+
+# ---- group keys
+
+
+def _check_group_keys(
+    read: tree.Read | tree.Stage, columns: list[Column], context: Context
+) -> None:
+    """Require that everything beside an aggregate is a group key, or made of group keys."""
+    keys = {strip_spans(one.expr) for one in columns if not has_aggregate(one.expr)}
+    spans = {output_name(item): item for item in read.items}
+    for column in columns:
+        item = spans.get(column.name)
+        if item is None:
+            continue
+        if has_aggregate(column.expr):
+            fits = is_grouped(strip_spans(column.expr), keys)
+            why = "an expression with an aggregate takes only group keys besides: add them as items"
+        else:
+            fits = can_be_key(column.expr)
+            why = "only properties, variables and what is made of them can form the group key"
+        if not fits:
+            context.findings.report(
+                "T9",
+                item.span,
+                f"'{render_expression(item.expr)}' stands beside an aggregate; {why}",
+            )
+
+
+def can_be_key(expr: ItemExpr) -> bool:
+    """Whether an expression may differ from row to row, and is not a score."""
+    if isinstance(expr, TextMatch | Nearest | Bm25 | Rrf):
+        return False
+    return any(isinstance(one, PropertyRef | EntityRef | Field) for one in walk(expr))
+
+
+def is_grouped(expr: object, keys: set[ItemExpr]) -> bool:
+    """Whether an expression is made of aggregates, group keys and constants."""
+    if isinstance(expr, Aggregate) or expr in keys:
+        return True
+    if isinstance(expr, PropertyRef | EntityRef | Field):
+        return False
+    return all(is_grouped(part, keys) for part in list_held(expr))
 
 
 def output_name(item: tree.Item) -> str:
@@ -76,21 +241,14 @@ def output_name(item: tree.Item) -> str:
             return expr.function
         case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
             return function_name(expr)
-
-
-def _check_column(item: tree.Item, grouped: bool, scope: Scope, context: Context) -> Column | None:
-    found = _check_item(item.expr, scope, context)
-    if found is None:
-        return None
-    if grouped and not isinstance(found, Aggregate | PropertyRef | EntityRef):
-        context.findings.report(
-            "T9",
-            item.span,
-            f"'{render_expression(item.expr)}' stands beside an aggregate; only '$x.property' and '$x' can form"
-            " the group key",
-        )
-        return None
-    return Column(name=output_name(item), expr=found, type=_type(found))
+        case tree.CallExpr() as expr:
+            return expr.function
+        case tree.CaseExpr():
+            return "case"
+        case tree.BlockExpr() as expr:
+            return expr.kind if isinstance(expr.kind, str) else expr.kind.function
+        case _:
+            return "value"
 
 
 def _type(found: ItemExpr) -> PropertyType:
@@ -107,92 +265,26 @@ def _type(found: ItemExpr) -> PropertyType:
 
 
 def _check_item(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
-    match expr:
-        case tree.LiteralExpr() if is_null(expr):
-            context.findings.report("T36", expr.span, "null has no type of its own to return")
-            return None
-        case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
-            return _readable(check_operand(expr, scope, context), context)
-        case tree.AggregateExpr():
-            return check_aggregate(expr, scope, context)
-        case tree.AliasExpr():
-            context.findings.report(
-                "T36",
-                expr.span,
-                f"'{expr.name}' is a bare word; return takes properties, variables, parameters,"
-                " literals and aggregates, and one item cannot name another",
-            )
-            return None
-        case tree.TextExpr():
-            return check_text_match(expr, scope, context)
-        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
-            return check_ranking(expr, scope, context)
-
-
-def _readable(found: Operand | None, context: Context) -> Operand | None:
+    if is_null(expr):
+        context.findings.report("T36", expr.span, "null has no type of its own to return")
+        return None
+    found = _check_result(expr, scope, context)
     if isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context):
+        return None
+    if isinstance(found, Const) and is_duration(found):
+        context.findings.report("T55", expr.span, "a duration is only added to a Date or DateTime")
         return None
     return found
 
 
-# ---- aggregates
-
-
-def check_aggregate(expr: tree.AggregateExpr, scope: Scope, context: Context) -> Aggregate | None:
-    """Check an aggregate and give it its type."""
-    argument = _check_argument(expr, scope, context)
-    if argument is None:
-        return None
-    result = _result(expr, argument, context)
-    if result is None:
-        return None
-    return Aggregate(function=expr.function, argument=argument, type=result, span=expr.span)
-
-
-def _check_argument(
-    expr: tree.AggregateExpr, scope: Scope, context: Context
-) -> PropertyRef | EntityRef | ParamRef | Const | None:
-    match expr.argument:
-        case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() as argument:
-            found = _readable(check_operand(argument, scope, context), context)
-            return found if isinstance(found, PropertyRef | EntityRef | ParamRef | Const) else None
-        case tree.TextExpr() | tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as call:
-            message = f"{function_name(call)} cannot be aggregated"
-            context.findings.report("T38", call.span, message)
-        case tree.AggregateExpr() as inner:
-            message = f"{inner.function} stands inside {expr.function}; aggregates cannot nest"
-            context.findings.report("T36", inner.span, message)
-        case tree.AliasExpr() | tree.NowExpr() as other:
-            message = f"{expr.function} takes a property, a variable, a parameter or a literal, not '{render_expression(other)}'"
-            context.findings.report("T36", other.span, message)
-    return None
-
-
-def _result(
-    expr: tree.AggregateExpr,
-    argument: PropertyRef | EntityRef | ParamRef | Const,
-    context: Context,
-) -> PropertyType | None:
-    given = argument.type
-    is_value = not isinstance(argument, EntityRef) and not _null(argument)
-    if expr.function == "count":
-        return COUNT
-    if expr.function in ("sum", "avg"):
-        wanted, fits = "a number", given.is_numeric
-        result = PropertyType(scalar=Scalar.F64, nullable=True)
-    else:
-        wanted, fits = "a number or a String", given.is_numeric or given.is_text
-        result = replace(given, nullable=True)
-    if fits and is_value:
-        return result
-    actual = "null" if _null(argument) else render_type(argument, context)
-    context.findings.report(
-        "T8",
-        expr.argument.span,
-        f"{expr.function} takes {wanted}, '{render_expression(expr.argument)}' is {actual}",
-    )
-    return None
-
-
-def _null(argument: object) -> bool:
-    return isinstance(argument, Const) and argument.value is None
+def _check_result(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
+    """Check an expression of a result: it may aggregate, search and rank."""
+    match expr:
+        case tree.TextExpr():
+            return check_text_match(expr, scope, context)
+        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr():
+            return check_ranking(expr, scope, context)
+        case tree.AliasExpr() if scope.aliases is not None and expr.name in scope.aliases:
+            return scope.aliases[expr.name]
+        case _:
+            return check_value(expr, scope, context)

@@ -1,31 +1,30 @@
-"""The order of a read: aliases, properties, aggregates of the extended dialect, one leading ranking."""
+"""The order of a read: aliases, expressions, one leading ranking."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from omnigraph.compile.check.conditions import check_value
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
-    check_property,
     check_variable,
     function_name,
     refuse_blob,
     render_expression,
 )
-from omnigraph.compile.check.items import check_aggregate
+from omnigraph.compile.check.items import can_be_key, is_grouped
 from omnigraph.compile.check.ranking import RankingExpr, check_ranking
 from omnigraph.compile.checked import (
-    Aggregate,
     Bm25,
     Column,
-    ItemExpr,
     Nearest,
+    Operand,
     PropertyRef,
     Rrf,
     SortKey,
 )
+from omnigraph.compile.plan.visit import strip_spans
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
-from omnigraph.language.source import NOWHERE, Span
+from omnigraph.language.source import Span
 from omnigraph.values import dataclass
 
 
@@ -39,13 +38,13 @@ class _Rows:
 
 
 def check_sort_keys(
-    read: tree.Read, columns: tuple[Column, ...], scope: Scope, context: Context
+    read: tree.Read | tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[SortKey, ...]:
     """Check the order keys; those that are wrong have been reported and are left out."""
     rows = _Rows(
-        aliases={item.alias.text: item for item in read.items if item.alias is not None},
+        aliases={name: item for item in read.items if (name := _find_word(item)) is not None},
         columns={column.name: column for column in columns},
-        grouped=any(isinstance(item.expr, tree.AggregateExpr) for item in read.items),
+        grouped=read.distinct or any(tree.has_aggregate(item.expr) for item in read.items),
     )
     found: list[SortKey] = []
     for key in read.order:
@@ -60,15 +59,20 @@ def check_sort_keys(
     return tuple(found)
 
 
+def _find_word(item: tree.Item) -> str | None:
+    """The bare word that an item is known by."""
+    if item.alias is not None:
+        return item.alias.text
+    return item.expr.name if isinstance(item.expr, tree.AliasExpr) else None
+
+
 def _check_key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> SortKey | None:
     descending = key.direction == "desc"
     match key.expr:
-        case tree.AliasExpr() as alias:
+        case tree.AliasExpr() as alias if (
+            alias.name in rows.aliases or scope.find_scalar(alias.name) is None
+        ):
             return _by_alias(alias, rows, descending, context)
-        case tree.PropertyExpr() as expr:
-            return _by_property(expr, rows, descending, scope, context)
-        case tree.AggregateExpr() as expr:
-            return _by_aggregate(expr, rows, descending, scope, context)
         case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
             checked = check_ranking(expr, scope, context)
             return _make_sort_key(checked) if checked is not None else None
@@ -81,6 +85,8 @@ def _check_key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) 
             check_variable(expr, scope, context)
         case tree.VariableExpr() | tree.LiteralExpr() | tree.NowExpr() as expr:
             _not_a_key(expr, "order by one of its properties or by an alias", context)
+        case _:
+            return _by_value(key.expr, rows, descending, scope, context)
     return None
 
 
@@ -110,56 +116,47 @@ def _by_alias(
     return SortKey(key=alias.name, descending=descending)
 
 
-def _by_property(
-    expr: tree.PropertyExpr, rows: _Rows, descending: bool, scope: Scope, context: Context
+def _by_value(
+    expr: tree.Expr, rows: _Rows, descending: bool, scope: Scope, context: Context
 ) -> SortKey | None:
-    found = check_property(expr, scope, context)
-    if found is None or refuse_blob(found, context):
+    if tree.has_aggregate(expr) and not rows.grouped:
+        _not_a_key(expr, "project the aggregate under an alias and order by that", context)
+        return None
+    found = check_value(expr, scope, context)
+    if found is None or (isinstance(found, PropertyRef) and refuse_blob(found, context)):
         return None
     if not found.type.is_plain:
         _not_a_key(expr, f"a {found.type} has no order", context)
         return None
-    if not rows.grouped:
-        return SortKey(key=found, descending=descending)
-    return _by_column(expr, found, rows, descending, context)
-
-
-def _by_aggregate(
-    expr: tree.AggregateExpr, rows: _Rows, descending: bool, scope: Scope, context: Context
-) -> SortKey | None:
-    if not context.extended or not rows.grouped:
-        _not_a_key(expr, "project the aggregate under an alias and order by that", context)
+    if rows.grouped:
+        return _by_column(expr, found, rows, descending, context)
+    if not can_be_key(found):
+        _not_a_key(expr, "it is the same for every row", context)
         return None
-    found = check_aggregate(expr, scope, context)
-    if found is None:
-        return None
-    name = _find_projected(found, rows)
-    return SortKey(key=name if name is not None else found, descending=descending)
+    return SortKey(key=found, descending=descending)
 
 
 def _by_column(
-    expr: tree.Expr, found: PropertyRef, rows: _Rows, descending: bool, context: Context
+    expr: tree.Expr, found: Operand, rows: _Rows, descending: bool, context: Context
 ) -> SortKey | None:
+    """Order groups: by a column, or by what is made of aggregates and columns."""
     name = _find_projected(found, rows)
-    if name is None:
-        advice = "with aggregates, order only by what return projects; add it there"
-        _not_a_key(expr, advice, context)
-        return None
-    return SortKey(key=name, descending=descending)
-
-
-def _find_projected(found: PropertyRef | Aggregate, rows: _Rows) -> str | None:
-    wanted = _strip_spans(found)
-    for column in rows.columns.values():
-        if _strip_spans(column.expr) == wanted:
-            return column.name
+    if name is not None:
+        return SortKey(key=name, descending=descending)
+    keys = {strip_spans(one.expr) for one in rows.columns.values()}
+    if is_grouped(strip_spans(found), keys):
+        return SortKey(key=found, descending=descending)
+    advice = "with aggregates or distinct, order only by what return projects; add it there"
+    _not_a_key(expr, advice, context)
     return None
 
 
-def _strip_spans(expr: ItemExpr) -> ItemExpr:
-    if isinstance(expr, Aggregate):
-        return replace(expr, argument=replace(expr.argument, span=NOWHERE), span=NOWHERE)
-    return replace(expr, span=NOWHERE)
+def _find_projected(found: Operand, rows: _Rows) -> str | None:
+    wanted = strip_spans(found)
+    for column in rows.columns.values():
+        if strip_spans(column.expr) == wanted:
+            return column.name
+    return None
 
 
 # ---- rankings
@@ -178,7 +175,11 @@ def _ranking_call(key: tree.OrderKey, rows: _Rows) -> RankingExpr | None:
 
 
 def _ranking_rules(
-    key: tree.OrderKey, call: RankingExpr, read: tree.Read, rows: _Rows, context: Context
+    key: tree.OrderKey,
+    call: RankingExpr,
+    read: tree.Read | tree.Stage,
+    rows: _Rows,
+    context: Context,
 ) -> None:
     name = function_name(call)
     report = context.findings.report

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog, EdgeType
-from omnigraph.compile.check.conditions import check_condition, check_property_match
+from omnigraph.compile.check.conditions import check_aggregate, check_condition
 from omnigraph.compile.check.context import (
     ANONYMOUS,
     Block,
@@ -16,12 +16,21 @@ from omnigraph.compile.check.context import (
     poison,
 )
 from omnigraph.compile.check.expressions import report_edge_misuse
+from omnigraph.compile.check.functions import TRUTH
+from omnigraph.compile.check.matches import check_property_match
 from omnigraph.compile.checked import (
     Bind,
+    BlockValue,
+    Compare,
     Condition,
+    Const,
     Direction,
+    Field,
     Hop,
+    Not,
+    Operand,
     Pattern,
+    Truth,
     Variable,
     VariableKind,
 )
@@ -29,10 +38,14 @@ from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
 
+_TRUE = Const(value=True, type=TRUTH)
 
-def check_pattern(clauses: Iterable[tree.Clause], context: Context) -> tuple[Pattern, Scope]:
-    """Check a match block; also give the names that return and order may use."""
-    block = Block()
+
+def check_pattern(
+    clauses: Iterable[tree.Clause], context: Context, before: Scope | None = None
+) -> tuple[Pattern, Scope]:
+    """Check a match block after what a stage left; also give the names that its result may use."""
+    block = Block(scope=Scope(parent=before))
     _check_clauses(clauses, block, context)
     return block.pattern(), block.scope
 
@@ -46,6 +59,9 @@ def _check_clauses(clauses: Iterable[tree.Clause], block: Block, context: Contex
                 _check_binding(clause, block, context)
             case tree.Traversal():
                 _check_traversal(clause, block, context)
+            case tree.Filter(condition=tree.BlockExpr(kind="exists") as written):
+                inner = _check_inner("exists", written, block.scope, context)
+                block.existences.append(inner.pattern())
             case tree.Filter():
                 found = check_condition(clause.condition, block.scope, context)
                 if found is not None:
@@ -117,10 +133,46 @@ def _bound_variable(clause: tree.Binding, block: Block, context: Context) -> Var
 
 
 def _check_negation(clause: tree.Negation, block: Block, context: Context) -> None:
-    inner = block.nested(inside=list_introductions(clause.clauses), optional=False)
-    _check_clauses(clause.clauses, inner, context)
-    _require_outer("not", inner, clause.span, context)
-    block.negations.append(inner.pattern())
+    block.negations.append(_check_inner("not", clause, block.scope, context).pattern())
+
+
+def _check_inner(
+    word: str, written: tree.Negation | tree.BlockExpr, scope: Scope, context: Context
+) -> Block:
+    """Check a block whose variables are its own."""
+    inner = Block(scope=Scope(parent=scope), inside=list_introductions(written.clauses))
+    _check_clauses(written.clauses, inner, context)
+    _require_outer(word, inner, written.span, context)
+    return inner
+
+
+def check_block(expr: tree.BlockExpr, scope: Scope, context: Context) -> Operand | None:
+    """Check a block inside an expression; it becomes a value of every row around it."""
+    word = expr.kind if isinstance(expr.kind, str) else expr.kind.function
+    inner = _check_inner(word, expr, scope, context)
+    name = context.namer.block()
+    if isinstance(expr.kind, str):
+        asked = BlockValue(
+            name=name, function="exists", argument=None, pattern=inner.pattern(), type=TRUTH
+        )
+    else:
+        aggregate = check_aggregate(expr.kind, inner.scope, context)
+        if aggregate is None:
+            return None
+        asked = BlockValue(
+            name=name,
+            function=aggregate.function,
+            argument=aggregate.argument,
+            pattern=inner.pattern(),
+            type=aggregate.type,
+            distinct=aggregate.distinct,
+            fraction=aggregate.fraction,
+        )
+    scope.blocks.append(asked)
+    found = Field(name, asked.type)
+    if expr.kind != "not":
+        return found
+    return Truth(condition=Not(part=Compare(left=found, op="=", right=_TRUE)), type=TRUTH)
 
 
 def _check_optional(clause: tree.Optional, block: Block, context: Context) -> None:

@@ -1,35 +1,46 @@
 """A query as a whole: its parameters and body together, and the error its findings make."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
-from omnigraph.compile.check.context import ANONYMOUS, Context, Namer, list_introductions
+from omnigraph.compile.check.context import (
+    ANONYMOUS,
+    Context,
+    Namer,
+    Scope,
+    list_block_introductions,
+    list_introductions,
+)
 from omnigraph.compile.check.expressions import check_parameter
-from omnigraph.compile.check.items import check_columns
+from omnigraph.compile.check.items import (
+    check_columns,
+    check_having,
+    check_left_names,
+    check_per,
+)
 from omnigraph.compile.check.mutation import check_mutation
 from omnigraph.compile.check.order import check_sort_keys
-from omnigraph.compile.check.pattern import check_pattern
+from omnigraph.compile.check.pattern import check_block, check_pattern
 from omnigraph.compile.checked import (
-    AllOf,
-    AnyOf,
+    Aggregate,
     Bm25,
     Checked,
     CheckedRead,
-    Condition,
+    CheckedStage,
     Const,
     Demand,
-    ItemExpr,
     Nearest,
-    Not,
     Parameter,
     ParamRef,
     Pattern,
     Rrf,
     TextMatch,
 )
+from omnigraph.compile.plan.visit import walk
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.language.diagnostics import (
     Diagnostic,
@@ -44,29 +55,26 @@ from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 
-def check(
-    query: tree.Query, catalog: Catalog, source: Source, *, extended: bool = False
-) -> Checked:
+def check(query: tree.Query, catalog: Catalog, source: Source) -> Checked:
     """Check one query against a schema, or raise everything that is wrong with it."""
-    checked, found = check_findings(query, catalog, source, extended=extended)
+    checked, found = check_findings(query, catalog, source)
     if checked is None:
         raise check_error(found, catalog, source)
     return checked
 
 
 def check_findings(
-    query: tree.Query, catalog: Catalog, source: Source, *, extended: bool = False
+    query: tree.Query, catalog: Catalog, source: Source
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """Check one query and list what is wrong instead of raising; the first finding leads."""
     report = Findings(source, query_name=query.name.text)
-    clauses = query.body.clauses if isinstance(query.body, tree.Read) else ()
     context = Context(
         catalog=catalog,
         params=check_parameters(query.params, report),
         findings=report,
-        namer=Namer(list_introductions(clauses)),
+        namer=Namer(_list_names(query.body)),
         variables={},
-        extended=extended,
+        check_block=check_block,
     )
     checked: Checked
     if isinstance(query.body, tree.Read):
@@ -84,7 +92,7 @@ def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[
     wrong = list(find_repeated_names(file))
     checked: list[Checked] = []
     for query in file.queries:
-        one, found = check_findings(query, catalog, source, extended=file.extended)
+        one, found = check_findings(query, catalog, source)
         wrong += found
         checked += [one] if one is not None else []
     if wrong:
@@ -132,6 +140,21 @@ def _problem(found: Diagnostic, catalog: Catalog) -> Problem:
         table_key=table.table_key if table else None,
         property=found.property,
     )
+
+
+def _list_names(body: tree.Read | tuple[tree.Statement, ...]) -> Counter[str]:
+    """Count where the names of variables are introduced."""
+    if isinstance(body, tuple):
+        return Counter()
+    found: Counter[str] = Counter()
+    parts: tuple[tree.Stage | tree.Read, ...] = (*body.stages, body)
+    for part in parts:
+        shown = [*(item.expr for item in part.items), *part.having]
+        shown += [key.expr for key in part.order]
+        found += list_introductions(part.clauses) + list_block_introductions(*shown)
+    for _, other in body.union:
+        found += _list_names(other)
+    return found
 
 
 # ---- parameters
@@ -196,22 +219,91 @@ _ROWS = PropertyType(scalar=Scalar.I64)
 
 def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
     """Check a read; what it returns counts only when nothing was reported."""
-    matched, scope = check_pattern(read.clauses, context)
+    first = _check_single(query, read, context)
+    joined = tuple((every, _check_single(query, one, context)) for every, one in read.union)
+    for (_, other), (_, written) in zip(joined, read.union, strict=True):
+        _check_joined(first, other, written, context)
+    checked = replace(first, union=joined, variables=context.variables)
+    return replace(checked, demands=list_demands(checked))
+
+
+def _check_single(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
+    """Check the stages of a read and its result."""
+    before: Scope | None = None
+    stages = []
+    for written in read.stages:
+        stage, before = _check_stage(written, before, context)
+        stages.append(stage)
+    matched, scope = check_pattern(read.clauses, context, before)
+    asked = len(scope.blocks)
     projected = check_columns(read, scope, context)
-    order = check_sort_keys(read, projected, scope, context)
-    checked = CheckedRead(
+    return CheckedRead(
         name=query.name.text,
         params=context.params,
         pattern=matched,
         variables=context.variables,
         columns=projected,
-        order=order,
+        distinct=read.distinct,
+        having=check_having(read, scope, context),
+        order=check_sort_keys(read, projected, scope, context),
+        blocks=tuple(scope.blocks[asked:]),
         limit=_check_bound("limit", read.limit, context),
         offset=_check_bound("offset", read.offset, context),
         description=query.description,
         instruction=query.instruction,
+        stages=tuple(stages),
     )
-    return replace(checked, demands=list_demands(checked))
+
+
+def _check_stage(
+    written: tree.Stage, before: Scope | None, context: Context
+) -> tuple[CheckedStage, Scope]:
+    """Check a stage; also give the names that it leaves."""
+    matched, scope = check_pattern(written.clauses, context, before)
+    asked = len(scope.blocks)
+    columns = check_columns(written, scope, context)
+    having = check_having(written, scope, context)
+    order = check_sort_keys(written, columns, scope, context)
+    after, entities = check_left_names(written, columns, scope, context)
+    stage = CheckedStage(
+        pattern=matched,
+        columns=columns,
+        entities=entities,
+        distinct=written.distinct,
+        having=having,
+        order=order,
+        per=check_per(written, columns, scope, context),
+        blocks=tuple(scope.blocks[asked:]),
+        limit=_check_bound("limit", written.limit, context),
+        offset=_check_bound("offset", written.offset, context),
+    )
+    return stage, after
+
+
+def _check_joined(
+    first: CheckedRead, other: CheckedRead, written: tree.Read, context: Context
+) -> None:
+    """Check that a read of a union gives the columns of the first, and leaves order and bounds to the whole."""
+    columns, others = (
+        [(one.name, replace(one.type, nullable=True, enum_values=())) for one in read.columns]
+        for read in (first, other)
+    )
+    if columns != others:
+        context.findings.report(
+            "T62",
+            written.span,
+            f"the reads of a union have equal columns; the first has {_list_columns(first)},"
+            f" this one {_list_columns(other)}",
+        )
+    if written.order or written.limit or written.offset:
+        message = (
+            "order, offset and limit stand behind the last read of a union, for all of its rows"
+        )
+        context.findings.report("T62", written.span, message)
+
+
+def _list_columns(read: CheckedRead) -> str:
+    return ", ".join(f"{one.name}: {one.type}" for one in read.columns) or "none"
 
 
 def _check_bound(
@@ -262,48 +354,42 @@ def list_demands(read: CheckedRead) -> tuple[Demand, ...]:
 
 
 def _uses(read: CheckedRead) -> Iterator[_Use]:
-    yield read.limit, "limit", 0
-    yield read.offset, "offset", 0
-    yield from _pattern_uses(read.pattern)
-    for column in read.columns:
-        yield from _expression_uses(column.expr)
-    for key in read.order:
-        if not isinstance(key.key, str):
-            yield from _expression_uses(key.key)
+    parts: tuple[CheckedStage | CheckedRead, ...] = (*read.stages, read)
+    for part in parts:
+        yield part.limit, "limit", 0
+        yield part.offset, "offset", 0
+        yield from _expression_uses(part.having)
+        for column in part.columns:
+            yield from _expression_uses(column.expr)
+        for key in part.order:
+            if not isinstance(key.key, str):
+                yield from _expression_uses(key.key)
+    for pattern in read.patterns:
+        yield from _pattern_uses(pattern)
+    for _, other in read.union:
+        yield from _uses(other)
 
 
 def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
     for condition in pattern.conditions:
-        yield from _condition_uses(condition)
-    for block in (*pattern.negations, *pattern.optionals):
+        yield from _expression_uses(condition)
+    for block in pattern.nested:
         yield from _pattern_uses(block)
 
 
-def _condition_uses(condition: Condition) -> Iterator[_Use]:
-    match condition:
-        case TextMatch():
-            yield from _expression_uses(condition)
-        case AllOf() | AnyOf():
-            for part in condition.parts:
-                yield from _condition_uses(part)
-        case Not():
-            yield from _condition_uses(condition.part)
-        case _:
-            return
-
-
-def _expression_uses(expr: ItemExpr) -> Iterator[_Use]:
-    match expr:
-        case TextMatch():
-            yield expr.query, f"the query text of {expr.function}", None
-            yield expr.distance, "the edit distance of fuzzy", 0
-        case Nearest():
-            yield expr.query, "the query of nearest", None
-        case Bm25():
-            yield expr.query, "the query text of bm25", None
-        case Rrf():
-            yield from _expression_uses(expr.first)
-            yield from _expression_uses(expr.second)
-            yield expr.k, "the constant k of rrf", 1
-        case _:
-            return
+def _expression_uses(expr: object) -> Iterator[_Use]:
+    for one in walk(expr):
+        match one:
+            case TextMatch():
+                yield one.query, f"the query text of {one.function}", None
+                yield one.distance, "the edit distance of fuzzy", 0
+            case Nearest():
+                yield one.query, "the query of nearest", None
+            case Bm25():
+                yield one.query, "the query text of bm25", None
+            case Rrf():
+                yield one.k, "the constant k of rrf", 1
+            case Aggregate():
+                yield one.fraction, "the fraction of percentile", 0
+            case _:
+                pass

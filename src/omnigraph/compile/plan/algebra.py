@@ -190,5 +190,5 @@ def list_operands(condition: Condition) -> Iterator[Operand]:
 
 
 def is_fixed(operand: Operand) -> bool:
-    """Tell whether an operand is the same for every row."""
+    """Tell whether an operand is a value that is the same for every row."""
     return isinstance(operand, Const | ParamRef | Now)

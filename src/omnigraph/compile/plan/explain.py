@@ -11,10 +11,13 @@ from omnigraph.compile.checked import (
     Among,
     AnyOf,
     Bm25,
+    Call,
     Compare,
     Const,
     Direction,
+    Duration,
     EntityRef,
+    Field,
     IsNull,
     ItemExpr,
     Nearest,
@@ -25,13 +28,14 @@ from omnigraph.compile.checked import (
     PropertyRef,
     Rrf,
     TextMatch,
+    Truth,
 )
 from omnigraph.compile.plan.algebra import Always, Test
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
-    Field,
     Filter,
     Group,
     Multiplicity,
@@ -42,10 +46,13 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
     SortBy,
+    Stage,
     Tally,
+    Union,
     Window,
 )
 from omnigraph.compile.plan.visit import list_inputs
@@ -86,6 +93,11 @@ def render_operator(operator: Operator) -> str:
             return "Product" + (f" on {_all(on)}" if on else "")
         case Anti(on=on):
             return f"Anti on {_variables(on)}"
+        case Semi(on=on):
+            return f"Semi on {_variables(on)}"
+        case Attach(on=on, tally=tally, name=name):
+            what = f"{name} = exists" if tally is None else _tally(tally)
+            return f"Attach {what} on {_variables(on)}"
         case OptionalJoin(on=on, binds=binds):
             return f"Optional on {_variables(on)} binding {_variables(binds)}"
         case Rank():
@@ -97,8 +109,14 @@ def render_operator(operator: Operator) -> str:
         case Sort(keys=keys):
             by = (*map(_sort_key, keys), *(f"${name}" for name in operator.ties))
             return f"Sort by {_list(by)}" + _first(operator.window)
-        case Slice(window=window):
-            return f"Slice {_window(window)}"
+        case Slice(window=window, per=per):
+            return f"Slice {_window(window)}" + (
+                f" per {_list(map(render_expression, per))}" if per else ""
+            )
+        case Stage(entities=entities, values=values):
+            return f"With {_list((*(f'${one}' for one in entities), *map(_output, values)))}"
+        case Union():
+            return "Union"
         case Project(columns=columns):
             return f"Project {_list(map(_output, columns))}"
         case _:
@@ -153,7 +171,9 @@ def _output(output: Output) -> str:
 
 def _tally(tally: Tally) -> str:
     argument = "" if tally.argument is None else render_expression(tally.argument)
-    return f"{tally.name} = {tally.function}({argument})"
+    distinct = "distinct " if tally.distinct else ""
+    fraction = "" if tally.fraction is None else f", {render_expression(tally.fraction)}"
+    return f"{tally.name} = {tally.function}({distinct}{argument}{fraction})"
 
 
 def _sort_key(key: SortBy) -> str:
@@ -194,7 +214,7 @@ def render_condition(test: Test) -> str:
             assert_never(test)
 
 
-def render_expression(expr: ItemExpr | Field) -> str:
+def render_expression(expr: ItemExpr) -> str:
     """Write an expression as it would stand in a query; the id of an entity is `$x.id`."""
     match expr:
         case Const(value=value):
@@ -211,6 +231,12 @@ def render_expression(expr: ItemExpr | Field) -> str:
             return name
         case Aggregate(function=function, argument=argument):
             return f"{function}({render_expression(argument)})"
+        case Truth(condition=condition):
+            return f"({render_condition(condition)})"
+        case Call(function=function, arguments=arguments) if not function[0].isalpha():
+            return f"({f' {function} '.join(map(render_expression, arguments))})"
+        case Call(function=function, arguments=arguments):
+            return _call(function, *arguments)
         case TextMatch(function=function, field=field, query=query, distance=distance):
             return _call(function, field, query, distance)
         case Nearest(field=field, query=query):
@@ -235,6 +261,8 @@ def _render_value(value: object) -> str:
             return f'datetime("{value.isoformat().replace("+00:00", "Z")}")'
         case date():
             return f'date("{value.isoformat()}")'
+        case Duration(months=months, days=days, milliseconds=ms):
+            return f'duration("P{months}M{days}DT{ms / 1000:g}S")'
         case tuple():
             return _shorten(f"[{', '.join(map(_render_value, value))}]")
         case _:

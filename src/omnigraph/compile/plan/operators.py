@@ -11,10 +11,9 @@ from omnigraph.compile.checked import (
     Compare,
     Const,
     Direction,
-    EntityRef,
     ItemExpr,
+    Operand,
     ParamRef,
-    PropertyRef,
     Ranking,
     Rrf,
     TextMatch,
@@ -39,19 +38,12 @@ class Multiplicity(StrEnum):
     """Only whether there is one matters: equal rows may be merged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column of the groups below, by name."""
-
-    name: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """One named value per row."""
 
     name: str
-    expr: ItemExpr | Field
+    expr: ItemExpr
     type: PropertyType
 
 
@@ -61,15 +53,17 @@ class Tally:
 
     name: str
     function: AggregateName
-    argument: PropertyRef | EntityRef | ParamRef | Const | None
+    argument: Operand | None
     type: PropertyType
+    distinct: bool = False
+    fraction: Const | ParamRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortBy:
     """One sort key; NULL is below every value."""
 
-    expr: PropertyRef | EntityRef | TextMatch | Field
+    expr: Operand | TextMatch
     descending: bool = False
 
 
@@ -168,6 +162,26 @@ class Anti:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Semi:
+    """Keep the rows whose values of `on` occur in `inner`."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """Give each row a value: a tally of the rows of `inner` that agree on `on`, or whether there is one."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+    tally: "Tally | None"
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptionalJoin:
     """Join each row with the rows of `inner` that agree on `on`, or with NULL for what it `binds`."""
 
@@ -222,10 +236,27 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Keep a window of the rows, in their order."""
+    """Keep a window of the rows, in their order; with `per`, of the rows that are equal in it."""
 
     input: "Operator"
     window: Window
+    per: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Leave only some entities of the rows, and named values that they carry."""
+
+    input: "Operator"
+    entities: tuple[str, ...]
+    values: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All rows of several stages, one after the other."""
+
+    inputs: "tuple[Operator, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +267,19 @@ class Project:
     columns: tuple[Output, ...]
 
 
-Binder = Scan | Argument | Expand | Filter | Product | Anti | OptionalJoin
+Binder = (
+    Scan
+    | Argument
+    | Expand
+    | Filter
+    | Product
+    | Anti
+    | Semi
+    | Attach
+    | OptionalJoin
+    | Stage
+    | Union
+)
 Shaper = Rank | Group | Sort | Slice | Project
 Operator = Binder | Shaper
 

@@ -1,6 +1,6 @@
 """Walking plans and their expressions, and changing parts of them with whatever stays the same shared."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, assert_never
 
@@ -10,9 +10,11 @@ from omnigraph.compile.checked import (
     Among,
     AnyOf,
     Bm25,
+    Call,
     Compare,
     Const,
     EntityRef,
+    Field,
     IsNull,
     Nearest,
     Not,
@@ -21,10 +23,12 @@ from omnigraph.compile.checked import (
     PropertyRef,
     Rrf,
     TextMatch,
+    Truth,
 )
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Group,
@@ -35,10 +39,13 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
     SortBy,
+    Stage,
     Tally,
+    Union,
     Window,
 )
 from omnigraph.language.source import NOWHERE
@@ -50,7 +57,9 @@ Fixed = Const | ParamRef
 T = TypeVar("T")
 
 _PARTS: dict[type, tuple[str, ...]] = {
-    Aggregate: ("argument",),
+    Call: ("arguments",),
+    Truth: ("condition",),
+    Aggregate: ("argument", "fraction"),
     TextMatch: ("field", "query", "distance"),
     Nearest: ("field", "query"),
     Bm25: ("field", "query"),
@@ -62,7 +71,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     AnyOf: ("parts",),
     Not: ("part",),
     Output: ("expr",),
-    Tally: ("argument",),
+    Tally: ("argument", "fraction"),
     SortBy: ("expr",),
     Window: ("offset", "limit"),
     Scan: ("filter", "search"),
@@ -71,8 +80,10 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Rank: ("ranking", "depth", "window"),
     Group: ("keys", "tallies"),
     Sort: ("keys", "window"),
-    Slice: ("window",),
+    Slice: ("window", "per"),
+    Stage: ("values",),
     Project: ("columns",),
+    Attach: ("tally",),
 }
 """What each expression, condition and operator holds, in reading order; the inputs of operators are not among it."""
 
@@ -81,10 +92,12 @@ _INPUTS: dict[type, tuple[str, ...]] = {
     Argument: (),
     Product: ("left", "right"),
     Anti: ("input", "inner"),
+    Semi: ("input", "inner"),
+    Attach: ("input", "inner"),
     OptionalJoin: ("input", "inner"),
 }
 _ONE_INPUT = ("input",)
-_WITH_SPAN = frozenset({Aggregate, TextMatch, Nearest, Bm25, Rrf})
+_WITH_SPAN = frozenset({Aggregate, Call, Truth, TextMatch, Nearest, Bm25, Rrf})
 
 
 # ---- expressions
@@ -101,9 +114,33 @@ def walk(part: object) -> Iterator[Any]:
             yield from walk(getattr(part, name))
 
 
+def list_held(part: object) -> tuple[object, ...]:
+    """List what a part of a plan holds right inside, without the inputs of operators."""
+    found: list[object] = []
+    for name in _PARTS.get(type(part), ()):
+        held = getattr(part, name)
+        found += held if isinstance(held, tuple) else () if held is None else (held,)
+    return tuple(found)
+
+
 def variables_of(part: object) -> frozenset[str]:
     """Name the variables that a test or an expression reads."""
     return frozenset(one.variable for one in walk(part) if isinstance(one, PropertyRef | EntityRef))
+
+
+def fields_of(part: object) -> frozenset[str]:
+    """Name the values carried by rows that a test or an expression reads."""
+    return frozenset(one.name for one in walk(part) if isinstance(one, Field))
+
+
+def list_attached(operator: Operator) -> frozenset[str]:
+    """Name the values that the rows of a binder carry."""
+    if isinstance(operator, Stage):
+        return frozenset(one.name for one in operator.values)
+    here = {operator.name} if isinstance(operator, Attach) else set()
+    nested = operator.input if isinstance(operator, Anti | Semi | Attach | OptionalJoin) else None
+    below = list_inputs(operator) if nested is None else (nested,)
+    return frozenset(here).union(*map(list_attached, below))
 
 
 def has_text(part: object) -> bool:
@@ -135,6 +172,8 @@ class Change:
     field: Callable[[PropertyRef], PropertyRef] = _same
     fixed: Callable[[Fixed], Fixed] = _same
     now: Callable[[Now], Now | Const] = _same
+    strip: bool = False
+    """Whether every expression forgets its place in the text, also one without a leaf that changes."""
 
 
 def change_part(part: T, change: Change) -> T:
@@ -167,11 +206,40 @@ def _change_held(part: T, change: Change) -> T:
         changed = change.field(old) if name == "field" else change_part(old, change)
         if changed is not old:
             new[name] = changed
-    if not new:
+    spanned = type(part) in _WITH_SPAN
+    if not new and not (spanned and change.strip):
         return part
-    if type(part) in _WITH_SPAN:
+    if spanned:
         new["span"] = NOWHERE
     return replace(part, **new)  # type: ignore[type-var]
+
+
+_BARE = Change(
+    reference=lambda leaf: replace(leaf, span=NOWHERE),
+    field=lambda leaf: replace(leaf, span=NOWHERE),
+    fixed=lambda leaf: replace(leaf, span=NOWHERE),
+    now=lambda leaf: replace(leaf, span=NOWHERE),
+    strip=True,
+)
+
+
+def strip_spans(part: T) -> T:
+    """Forget places in the text, so that one plan serves every spelling of a query."""
+    return change_part(part, _BARE)
+
+
+def replace_parts(part: T, wanted: Mapping[Any, Any]) -> T:
+    """Replace whole expressions inside a part, the outermost first."""
+    if isinstance(part, tuple):
+        return tuple(replace_parts(one, wanted) for one in part)  # type: ignore[return-value]
+    if part is None:
+        return part
+    if part in wanted:
+        return wanted[part]  # type: ignore[no-any-return]
+    held = {name: getattr(part, name) for name in _PARTS.get(type(part), ())}
+    new = {name: replace_parts(value, wanted) for name, value in held.items()}
+    changed = {name: value for name, value in new.items() if value != held[name]}
+    return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
 
 # ---- operators
@@ -179,6 +247,8 @@ def _change_held(part: T, change: Change) -> T:
 
 def list_inputs(operator: Operator) -> tuple[Operator, ...]:
     """List the operators an operator reads, in execution order."""
+    if isinstance(operator, Union):
+        return operator.inputs
     return tuple(getattr(operator, name) for name in _INPUTS.get(type(operator), _ONE_INPUT))
 
 
@@ -196,6 +266,10 @@ def rewrite(operator: Operator, visit: Callable[[Operator], Operator]) -> Operat
 
 def change_inputs(operator: Operator, change: Callable[[Operator], Operator]) -> Operator:
     """Apply a change to each input of an operator."""
+    if isinstance(operator, Union):
+        inputs = tuple(map(change, operator.inputs))
+        same = all(a is b for a, b in zip(inputs, operator.inputs, strict=True))
+        return operator if same else Union(inputs)
     new: dict[str, Any] = {}
     for name in _INPUTS.get(type(operator), _ONE_INPUT):
         below = getattr(operator, name)
@@ -218,9 +292,11 @@ def list_bound_variables(operator: Operator) -> frozenset[str]:
             return list_bound_variables(left) | list_bound_variables(right)
         case OptionalJoin(input=below, binds=binds):
             return list_bound_variables(below) | frozenset(binds)
-        case Anti() | Filter() | Rank() | Sort() | Slice():
+        case Anti() | Semi() | Attach() | Filter() | Rank() | Sort() | Slice():
             return list_bound_variables(operator.input)
-        case Group() | Project():
+        case Stage(entities=entities):
+            return frozenset(entities)
+        case Group() | Project() | Union():
             return frozenset()
         case _:
             assert_never(operator)

@@ -46,6 +46,7 @@ _COMPARE: dict[Comparison, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "contains": operator.contains,
     "starts_with": str.startswith,
+    "ends_with": str.endswith,
 }
 
 # ---- negations
@@ -219,7 +220,7 @@ def _make_decided(test: Test, answer: Settled | None, wanted: Settled) -> Test:
 
 def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> Settled | None:
     match leaf:
-        case Compare(left=Const(value=left), op=op, right=Const(value=right)):
+        case Compare(left=Const(value=left), op=op, right=Const(value=right)) if op in _COMPARE:
             return _compare_constants(left, op, right)
         case Among(choices=Const(value=())):
             return Settled.FALSE

@@ -6,6 +6,7 @@ from typing import assert_never
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Group,
@@ -16,8 +17,12 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
+    Stage,
+    Tally,
+    Union,
 )
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import change_inputs, variables_of
@@ -51,11 +56,20 @@ def _prune(operator: Operator, live: Names) -> Pruned:
             return _prune_expand(operator, live)
         case Product():
             return _prune_product(operator, live)
-        case Anti(input=below, inner=inner, on=on):
+        case Anti(input=below, inner=inner, on=on) | Semi(input=below, inner=inner, on=on):
             rows, have = _prune(below, live.union(on))
             return replace(operator, input=rows, inner=_prune(inner, frozenset(on))[0]), have
+        case Attach(input=below, inner=inner, on=on, tally=tally):
+            rows, have = _prune(below, live.union(on))
+            inner, _ = _prune(inner, frozenset(on) | variables_of(tally))
+            return replace(operator, input=rows, inner=inner), have
         case OptionalJoin():
             return _prune_optional(operator, live)
+        case Stage(input=below, entities=entities):
+            rows, _ = _prune(below, frozenset(entities) | variables_of(operator))
+            return replace(operator, input=rows), frozenset(entities)
+        case Union(inputs=inputs):
+            return Union(tuple(_prune(one, _NONE)[0] for one in inputs)), _NONE
         case Filter() | Rank() | Group() | Sort() | Slice() | Project():
             rows, have = _prune(operator.input, live | _read(operator))
             return replace(operator, input=rows), have
@@ -103,14 +117,30 @@ def count_matches(plan: Plan) -> Plan:
 
 def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
     match operator:
-        case Group(tallies=tallies) if all(one.function in _WEIGHABLE for one in tallies):
+        case Group(tallies=tallies) if all(map(_is_weighable, tallies)):
             return change_inputs(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
-        case Anti(input=below, inner=inner):
+        case Anti(input=below, inner=inner) | Semi(input=below, inner=inner):
             marked = _mark_counted(inner, Multiplicity.ANY)
             return replace(operator, input=_mark_counted(below, wanted), inner=marked)
+        case Attach(input=below, inner=inner, tally=tally):
+            marked = _mark_counted(inner, _find_multiplicity(tally))
+            return replace(operator, input=_mark_counted(below, wanted), inner=marked)
+        case Stage() | Union():
+            return change_inputs(operator, lambda one: _mark_counted(one, Multiplicity.EACH))
         case Expand(input=below, keep=keep):
             below = _mark_counted(below, wanted)
             mark = Multiplicity.EACH if keep is None else wanted
             return replace(operator, input=below, multiplicity=mark)
         case _:
             return change_inputs(operator, lambda below: _mark_counted(below, wanted))
+
+
+def _find_multiplicity(tally: Tally | None) -> Multiplicity:
+    """What equal rows of a block mean to its value."""
+    if tally is None:
+        return Multiplicity.ANY
+    return Multiplicity.COUNTED if _is_weighable(tally) else Multiplicity.EACH
+
+
+def _is_weighable(tally: Tally) -> bool:
+    return tally.function in _WEIGHABLE and not tally.distinct

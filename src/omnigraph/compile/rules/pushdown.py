@@ -8,6 +8,7 @@ from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Operator,
@@ -15,13 +16,16 @@ from omnigraph.compile.plan.operators import (
     Product,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
 )
 from omnigraph.compile.plan.plan import Plan, add_filter
 from omnigraph.compile.plan.visit import (
     change_inputs,
+    fields_of,
     has_text,
+    list_attached,
     list_bound_variables,
     rewrite,
     variables_of,
@@ -54,8 +58,15 @@ def _push_down(operator: Operator, tests: Tests) -> Operator:
             second, here = _split(rest, right)
             sunk = replace(operator, left=_push_down(left, first), right=_push_down(right, second))
             return add_filter(sunk, here)
-        case Anti(input=below, inner=inner):
+        case Anti(input=below, inner=inner) | Semi(input=below, inner=inner):
             return replace(operator, input=_push_down(below, tests), inner=_push_down(inner, ()))
+        case Attach(input=below, inner=inner, name=name):
+            here = tuple(test for test in tests if name in fields_of(test))
+            lower = tuple(test for test in tests if test not in here)
+            attached = replace(
+                operator, input=_push_down(below, lower), inner=_push_down(inner, ())
+            )
+            return add_filter(attached, here)
         case OptionalJoin(input=below, inner=inner):
             lower, here = _split(tests, below)
             joined = replace(operator, input=_push_down(below, lower), inner=_push_down(inner, ()))
@@ -66,8 +77,8 @@ def _push_down(operator: Operator, tests: Tests) -> Operator:
 
 def _split(tests: Tests, operator: Operator) -> tuple[Tests, Tests]:
     """Divide tests into those about an operator's rows and the others."""
-    here = list_bound_variables(operator)
-    own = tuple(test for test in tests if variables_of(test) <= here)
+    here, carried = list_bound_variables(operator), list_attached(operator)
+    own = tuple(test for test in tests if variables_of(test) <= here and fields_of(test) <= carried)
     return own, tuple(test for test in tests if test not in own)
 
 
@@ -144,7 +155,9 @@ def push_limits(plan: Plan) -> Plan:
 
 def _push_limit(operator: Operator) -> Operator:
     match operator:
-        case Slice(input=(Sort() | Rank()) as below, window=window) if window.limit is not None:
+        case Slice(input=(Sort() | Rank()) as below, window=window, per=()) if (
+            window.limit is not None
+        ):
             return replace(operator, input=replace(below, window=window))
         case _:
             return operator

@@ -1,8 +1,10 @@
 """Bindings: a table with one column of row ids per variable, and optionally a weight per row."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.engine.read.columns.row_ids import Integers, Mask, RowIds, count_up, no_row_ids
 from omnigraph.errors import EngineError
@@ -12,11 +14,12 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Rows of bindings. With weights, a row stands for that many equal rows."""
+    """Rows of bindings. With weights, a row stands for that many equal rows; `values` are what rows carry by name."""
 
     columns: Mapping[str, RowIds]
     rows: int
     weights: Integers | None = None
+    values: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def take(self, offsets: Integers) -> "Bindings":
         """Select rows by offset, in the given order."""
@@ -24,6 +27,7 @@ class Bindings:
             {name: row_ids[offsets] for name, row_ids in self.columns.items()},
             len(offsets),
             None if self.weights is None else self.weights[offsets],
+            {name: column.take(pa.array(offsets)) for name, column in self.values.items()},
         )
 
     def keep(self, mask: Mask) -> "Bindings":
@@ -32,41 +36,47 @@ class Bindings:
 
     def slice(self, start: int, end: int) -> "Bindings":
         """Select a range of rows without copying."""
+        rows = max(min(end, self.rows) - start, 0)
         return Bindings(
             {name: row_ids[start:end] for name, row_ids in self.columns.items()},
-            max(min(end, self.rows) - start, 0),
+            rows,
             None if self.weights is None else self.weights[start:end],
+            {name: column.slice(start, rows) for name, column in self.values.items()},
         )
 
     def with_column(self, name: str, row_ids: RowIds) -> "Bindings":
         """Add a variable."""
-        return Bindings({**self.columns, name: row_ids}, self.rows, self.weights)
+        return Bindings({**self.columns, name: row_ids}, self.rows, self.weights, self.values)
+
+    def with_value(self, name: str, column: pa.Array) -> "Bindings":
+        """Add a value that every row carries."""
+        return Bindings(self.columns, self.rows, self.weights, {**self.values, name: column})
 
     def only(self, names: Iterable[str] | None) -> "Bindings":
         """Keep only the named variables; None keeps all."""
         if names is None:
             return self
         kept = {name: self.columns[name] for name in names if name in self.columns}
-        return Bindings(kept, self.rows, self.weights)
+        return Bindings(kept, self.rows, self.weights, self.values)
 
     def weighted(self, factors: Integers) -> "Bindings":
         """Multiply the weight of every row."""
         if self.weights is None:
-            return Bindings(self.columns, self.rows, factors)
+            return Bindings(self.columns, self.rows, factors, self.values)
         if len(factors) and int(self.weights.max()) * int(factors.max()) > PATHS_MAX:
             raise EngineError(
                 f"the query counts more than {PATHS_MAX} matches, which no number of its result can hold; "
                 "nothing was changed",
                 hint="make the pattern more selective",
             )
-        return Bindings(self.columns, self.rows, self.weights * factors)
+        return Bindings(self.columns, self.rows, self.weights * factors, self.values)
 
     def unweighted(self) -> "Bindings":
         """Repeat each row by its weight."""
         if self.weights is None:
             return self
         offsets = np.repeat(count_up(self.rows), self.weights)
-        return Bindings(self.columns, self.rows).take(offsets)
+        return Bindings(self.columns, self.rows, None, self.values).take(offsets)
 
     @property
     def total(self) -> int:
@@ -83,7 +93,10 @@ def concat(parts: Sequence[Bindings], names: Iterable[str] = ()) -> Bindings:
     columns = {
         name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns
     }
-    return Bindings(columns, sum(one.rows for one in parts), _weights(parts))
+    values = {
+        name: pa.concat_arrays([one.values[name] for one in parts]) for name in parts[0].values
+    }
+    return Bindings(columns, sum(one.rows for one in parts), _weights(parts), values)
 
 
 def _weights(parts: Sequence[Bindings]) -> Integers | None:

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog.types import PropertyType
-from omnigraph.catalog.values import to_arrow
 from omnigraph.compile.checked import (
     Const,
     EntityRef,
+    Field,
     Now,
-    Operand,
     ParamRef,
     PropertyRef,
     Ranking,
@@ -25,8 +22,10 @@ from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.row_ids import RowIds
+from omnigraph.engine.read.evaluate import Leaf
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.snapshot_tables import SnapshotTables
+from omnigraph.errors import QueryError
 from omnigraph.values import dataclass
 
 
@@ -76,23 +75,29 @@ class Reader:
         value = self.value(fixed)
         return value if isinstance(value, int) else None
 
-    def column(self, operand: Operand, bindings: Bindings) -> pa.Array:
-        """The values of an operand, one per row."""
-        match operand:
+    def fraction(self, fixed: Const | ParamRef | None) -> float | None:
+        """The fraction of a percentile."""
+        value = None if fixed is None else self.value(fixed)
+        if not isinstance(value, int | float):
+            return None
+        if not 0 <= value <= 1:
+            raise QueryError(
+                f"the fraction of percentile is a number from 0 to 1, not {value}; nothing was read",
+                code="T60",
+            )
+        return float(value)
+
+    def column(self, reference: Leaf, bindings: Bindings) -> pa.Array:
+        """The values of a reference, one per row."""
+        match reference:
             case PropertyRef(variable=variable, property=name):
                 return self.entities(variable).values(name, bindings.columns[variable])
             case EntityRef(variable=variable):
                 return self.entities(variable).id_texts(bindings.columns[variable])
-            case Const() | ParamRef() | Now():
-                return repeat_value(self.value(operand), operand.type, bindings.rows)
+            case Field(name=name):
+                return bindings.values[name]
 
     def note(self, text: str) -> None:
         """Note the access path of the current operator, if there is a profile."""
         if self.profile is not None:
             self.profile.note(text)
-
-
-def repeat_value(value: object, type_: PropertyType, rows: int) -> pa.Array:
-    """Repeat one value as a column."""
-    one = to_arrow([value], type_)
-    return one.take(pa.array(np.zeros(rows, dtype=np.int64)))

@@ -9,6 +9,7 @@ from omnigraph.cancellation import check_between
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Group,
@@ -19,20 +20,23 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
+    Stage,
+    Union,
 )
 from omnigraph.compile.plan.visit import list_bound_variables
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
 from omnigraph.engine.read.operators.expand import expand
-from omnigraph.engine.read.operators.filter import keep_all
+from omnigraph.engine.read.operators.filter import keep_all, keep_groups
 from omnigraph.engine.read.operators.group import group
-from omnigraph.engine.read.operators.join import anti, optional, product
+from omnigraph.engine.read.operators.join import anti, attach, optional, product, semi
 from omnigraph.engine.read.operators.row_order import bounds
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_columns
 from omnigraph.engine.read.operators.scan import scan
 from omnigraph.engine.read.operators.search import rank
-from omnigraph.engine.read.operators.sort import cut, sort
+from omnigraph.engine.read.operators.sort import cut, leave, sort
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
 from omnigraph.limits import RESULT_BATCH_ROWS
@@ -101,11 +105,17 @@ class _Run:
             case Group():
                 tables = self._without_bound().bindings(operator.input)
                 yield group(operator, tables, self.reader)
+            case Union() | Stage():
+                yield from self._bindings(operator)
+            case Filter(input=Group() as below, conditions=conditions):
+                for groups in self._all(below):
+                    assert isinstance(groups, Groups)
+                    yield keep_groups(conditions, groups, self.reader)
             case Sort(input=below):
                 rows = self._without_bound()._all(below)
                 yield sort(operator, rows, sorted(list_bound_variables(below)), self.reader)
-            case Slice(input=below, window=window):
-                _, end = bounds(window, self.reader)
+            case Slice(input=below, window=window, per=per):
+                end = None if per else bounds(window, self.reader)[1]
                 yield from cut(
                     operator, _Run(self.reader, self.around, end)._all(below), self.reader
                 )
@@ -139,8 +149,14 @@ class _Run:
                 others = self._without_bound().whole(right)
                 for rows in self.bindings(left):
                     yield from product(operator, rows, others, self.reader)
-            case Anti() | OptionalJoin():
+            case Anti() | Semi() | Attach() | OptionalJoin():
                 yield from self._run_nested(operator)
+            case Stage(input=below, entities=entities, values=values):
+                for found in self._without_bound()._all(below):
+                    yield leave(entities, values, found, self.reader)
+            case Union(inputs=inputs):
+                for one in inputs:
+                    yield from self._without_bound().bindings(one)
             case Rank(input=below):
                 yield rank(operator, self._without_bound().whole(below), self.reader)
             case Sort() | Slice():
@@ -159,7 +175,7 @@ class _Run:
         """All bindings of an operator in one table."""
         return concat(list(self.bindings(operator)), sorted(list_bound_variables(operator)))
 
-    def _run_nested(self, operator: Anti | OptionalJoin) -> Iterator[Bindings]:
+    def _run_nested(self, operator: Anti | Semi | Attach | OptionalJoin) -> Iterator[Bindings]:
         """Combine rows with a nested block; a block that does not depend on them runs once."""
         inner = None if _depends_on_rows(operator.inner) else self._run_inner(operator.inner, None)
         for rows in self.bindings(operator.input):
@@ -167,6 +183,10 @@ class _Run:
             match operator:
                 case Anti():
                     yield anti(operator, rows, found)
+                case Semi():
+                    yield semi(operator, rows, found)
+                case Attach():
+                    yield attach(operator, rows, found, self.reader)
                 case OptionalJoin():
                     yield optional(operator, rows, found)
 
@@ -182,6 +202,8 @@ def _depends_on_rows(operator: Operator) -> bool:
             return True
         case Scan():
             return False
+        case Union(inputs=inputs):
+            return any(map(_depends_on_rows, inputs))
         case Product(left=left, right=right):
             return _depends_on_rows(left) or _depends_on_rows(right)
         case _:

@@ -15,6 +15,7 @@ from omnigraph.compile.plan.explain import render_operator
 from omnigraph.compile.plan.operators import (
     Anti,
     Argument,
+    Attach,
     Expand,
     Filter,
     Group,
@@ -24,8 +25,11 @@ from omnigraph.compile.plan.operators import (
     Project,
     Rank,
     Scan,
+    Semi,
     Slice,
     Sort,
+    Stage,
+    Union,
 )
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_inputs
@@ -186,8 +190,8 @@ def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
         case Rank(ranking=ranking):
             yield from _ranking_notes(ranking, reader)
         case (
-            Argument() | Filter() | Product() | Anti() | OptionalJoin() | Group() | Sort()
-            | Slice() | Project()
+            Argument() | Filter() | Product() | Anti() | Semi() | Attach() | OptionalJoin()
+            | Group() | Sort() | Slice() | Project() | Stage() | Union()
         ):  # fmt: skip
             return
         case _:

@@ -28,8 +28,8 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import coerce
 from omnigraph.engine.read.columns.compare import compare_value
+from omnigraph.engine.read.evaluate import repeat_value
 from omnigraph.engine.read.operators.pushdown import render_filter
-from omnigraph.engine.read.reader import repeat_value
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.errors import Problem, data_error
 from omnigraph.pipeline.input.columns import blob

@@ -1,6 +1,7 @@
 """From the pieces of the grammar to the tree; the parser calls one method per completed rule."""
 
 import re
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from lark import Token, Transformer, v_args
@@ -13,12 +14,17 @@ from omnigraph.language.query.tree import (
     AllOf,
     Among,
     AnyOf,
+    Arithmetic,
+    ArithmeticOperator,
+    Between,
     Binding,
+    BlockExpr,
     Bm25Expr,
+    CallExpr,
+    CaseExpr,
     Clause,
     Compare,
     Comparison,
-    Condition,
     Delete,
     Expr,
     Filter,
@@ -26,8 +32,10 @@ from omnigraph.language.query.tree import (
     Insert,
     IsNull,
     Item,
+    ListExpr,
     LiteralExpr,
     LiteralForm,
+    Minus,
     Name,
     NearestExpr,
     Negation,
@@ -44,6 +52,8 @@ from omnigraph.language.query.tree import (
     QueryFile,
     Read,
     RrfExpr,
+    Stage,
+    StarExpr,
     Statement,
     TextExpr,
     TextFunction,
@@ -69,13 +79,7 @@ def unquote(text: str) -> str:
 
 def whole(text: str) -> int:
     """The value of an integer as written; only the first digits of one that is refused elsewhere."""
-    digits = int(text.lstrip("-0")[:_DIGITS_MAX] or "0")
-    return -digits if text.startswith("-") else digits
-
-
-def number(text: str) -> int | float:
-    """The value of a number with a sign or an exponent."""
-    return float(text) if re.search(r"[.eE]", text) else whole(text)
+    return int(text.lstrip("0")[:_DIGITS_MAX] or "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,33 +166,95 @@ class TreeBuilder(Transformer[Token, Any]):
 
     # ---- reading
 
-    def read(
+    def union_of(self, first: Read, *rest: Any) -> Read:
+        joined = tuple(zip(rest[::2], rest[1::2], strict=True))
+        last = joined[-1][1]
+        bare = [
+            *joined[:-1],
+            (joined[-1][0], replace(last, order=(), limit=None, offset=None)),
+        ]
+        return replace(
+            first,
+            union=tuple(bare),
+            order=last.order,
+            limit=last.limit,
+            offset=last.offset,
+            span=_join_spans(first, last),
+        )
+
+    def union(self, _word: Token, every: Token | None) -> bool:
+        return every is not None
+
+    def single(self, matched: tuple[Clause, ...], *rest: Any) -> Read:
+        *parts, last = rest
+        final = cast(Read, last)
+        stages = []
+        for stage, following in parts:
+            stages.append(replace(stage, clauses=matched))
+            matched = following
+        return replace(final, clauses=matched, stages=tuple(stages))
+
+    def matched(self, _start: Token, clauses: tuple[Clause, ...], _end: Token) -> Any:
+        return clauses
+
+    def stage(
         self,
-        _start: Token,
-        clauses: tuple[Clause, ...],
-        _end: Token,
+        distinct: Token | None,
         items: _Block,
+        having: _Block | None,
+        order: _Block | None,
+        paging: tuple[Bound | None, Bound | None] | None,
+        per: tuple[Expr, ...] | None,
+        matched: tuple[Clause, ...] | None,
+    ) -> tuple[Stage, tuple[Clause, ...]]:
+        limit, offset = paging or (None, None)
+        stage = Stage(
+            clauses=(),
+            items=items.parts,
+            distinct=distinct is not None,
+            having=having.parts if having else (),
+            order=order.parts if order else (),
+            limit=limit,
+            offset=offset,
+            per=per or (),
+            span=items.span,
+        )
+        return stage, matched or ()
+
+    def per(self, *exprs: Expr) -> tuple[Expr, ...]:
+        return exprs
+
+    def final(
+        self,
+        distinct: Token | None,
+        items: _Block,
+        having: _Block | None,
         order: _Block | None,
         paging: tuple[Bound | None, Bound | None] | None,
     ) -> Read:
         limit, offset = paging or (None, None)
-        keys = order.parts if order else ()
-        return Read(clauses=clauses, items=items.parts, order=keys, limit=limit, offset=offset)
+        return Read(
+            clauses=(),
+            items=items.parts,
+            distinct=distinct is not None,
+            having=having.parts if having else (),
+            order=order.parts if order else (),
+            limit=limit,
+            offset=offset,
+            span=items.span,
+        )
 
     def clauses(self, *clauses: Clause) -> tuple[Clause, ...]:
         return clauses
-
-    def negation(
-        self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
-    ) -> Negation:
-        return Negation(clauses=clauses, span=_join_spans(word, end))
 
     def optional(
         self, word: Token, _start: Token, clauses: tuple[Clause, ...], end: Token
     ) -> Optional:
         return Optional(clauses=clauses, span=_join_spans(word, end))
 
-    def filter_clause(self, condition: Condition) -> Filter:
+    def filter_clause(self, condition: Expr) -> Filter | Negation:
+        if isinstance(condition, BlockExpr) and condition.kind == "not":
+            return Negation(clauses=condition.clauses, span=condition.span)
         return Filter(condition=condition, span=condition.span)
 
     def binding(self, variable: Token, type_name: Token, matches: _Block | None) -> Binding:
@@ -230,22 +296,22 @@ class TreeBuilder(Transformer[Token, Any]):
 
     # ---- conditions
 
-    def any_of(self, *parts: Condition) -> AnyOf:
+    def any_of(self, *parts: Expr) -> AnyOf:
         return AnyOf(parts=parts, span=_join_spans(parts[0], parts[-1]))
 
-    def all_of(self, *parts: Condition) -> AllOf:
+    def all_of(self, *parts: Expr) -> AllOf:
         return AllOf(parts=parts, span=_join_spans(parts[0], parts[-1]))
 
-    def negated(self, word: Token, part: Condition) -> Not:
+    def negated(self, word: Token, part: Expr) -> Not:
         return Not(part=part, span=_join_spans(word, part))
 
-    def group(self, _start: Token, condition: Condition, _end: Token) -> Condition:
-        return condition
+    def group(self, _start: Token, expr: Expr, _end: Token) -> Expr:
+        return expr
 
     def operator(self, token: Token) -> Token:
         return token
 
-    comparison = operator
+    relation = operator
 
     def compare(self, left: Expr, op: Token, right: Expr) -> Compare:
         operator = cast(Comparison, str(op))
@@ -260,6 +326,59 @@ class TreeBuilder(Transformer[Token, Any]):
     def among(self, operand: Expr, choices: Expr) -> Among:
         return Among(operand=operand, choices=choices, span=_join_spans(operand, choices))
 
+    def between(self, operand: Expr, low: Expr, high: Expr) -> Between:
+        return Between(operand=operand, low=low, high=high, span=_join_spans(operand, high))
+
+    # ---- operators and calls
+
+    def arithmetic(self, first: Expr, *rest: Any) -> Arithmetic:
+        steps = tuple(zip(map(str, rest[::2]), rest[1::2], strict=True))
+        return Arithmetic(
+            first=first,
+            steps=cast(tuple[tuple[ArithmeticOperator, Expr], ...], steps),
+            span=_join_spans(first, rest[-1]),
+        )
+
+    def minus(self, sign: Token, operand: Expr) -> Expr:
+        span = _join_spans(sign, operand)
+        match operand:
+            case LiteralExpr(form="int" | "float", value=int() | float() as value):
+                return replace(operand, value=-value, span=span)
+            case _:
+                return Minus(operand=operand, span=span)
+
+    def call(self, word: Token, *rest: Any) -> CallExpr:
+        *arguments, end = rest
+        return CallExpr(function=str(word), arguments=tuple(arguments), span=_join_spans(word, end))
+
+    def case(self, word: Token, *rest: Any) -> CaseExpr:
+        *branches, otherwise, end = rest
+        return CaseExpr(branches=tuple(branches), otherwise=otherwise, span=_join_spans(word, end))
+
+    def branch(self, condition: Expr, result: Expr) -> tuple[Expr, Expr]:
+        return condition, result
+
+    def star(self, variable: Token, end: Token) -> StarExpr:
+        return StarExpr(variable=variable[1:], span=_join_spans(variable, end))
+
+    # ---- blocks
+
+    def not_block(self, word: Token, _start: Token, clauses: Any, end: Token) -> BlockExpr:
+        return BlockExpr(kind="not", clauses=clauses, span=_join_spans(word, end))
+
+    def exists_block(self, word: Token, _start: Token, clauses: Any, end: Token) -> BlockExpr:
+        return BlockExpr(kind="exists", clauses=clauses, span=_join_spans(word, end))
+
+    def count_block(self, word: Token, _start: Token, clauses: Any, end: Token) -> BlockExpr:
+        one = LiteralExpr(form="int", value=1, span=span_of(word))
+        counted = AggregateExpr(function="count", argument=one, span=span_of(word))
+        return BlockExpr(kind=counted, clauses=clauses, span=_join_spans(word, end))
+
+    def aggregate_block(
+        self, aggregate: AggregateExpr, _start: Token, clauses: Any, end: Token
+    ) -> BlockExpr:
+        return BlockExpr(kind=aggregate, clauses=clauses, span=_join_spans(aggregate, end))
+
     # ---- results
 
     def items(self, *parts: Any) -> _Block:
@@ -268,6 +387,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def item(self, expr: Expr, alias: Token | None) -> Item:
         name = _name(alias) if alias else None
         return Item(expr=expr, alias=name, span=_join_spans(expr, alias or expr))
+
+    def having(self, *parts: Any) -> _Block:
+        return _block(parts)
 
     def order(self, *parts: Any) -> _Block:
         return _block(parts)
@@ -304,9 +426,21 @@ class TreeBuilder(Transformer[Token, Any]):
     def now(self, word: Token, end: Token) -> NowExpr:
         return NowExpr(span=_join_spans(word, end))
 
-    def aggregate(self, word: Token, argument: Expr, end: Token) -> AggregateExpr:
-        function = cast(AggregateName, str(word))
-        return AggregateExpr(function=function, argument=argument, span=_join_spans(word, end))
+    def aggregate(
+        self,
+        word: Token,
+        distinct: Token | None,
+        argument: Expr,
+        fraction: Expr | None,
+        end: Token,
+    ) -> AggregateExpr:
+        return AggregateExpr(
+            function=cast(AggregateName, str(word)),
+            argument=argument,
+            distinct=distinct is not None,
+            fraction=fraction,
+            span=_join_spans(word, end),
+        )
 
     def text_call(self, word: Token, field: Expr, query: Expr, *rest: Any) -> TextExpr:
         *distance, end = rest
@@ -341,10 +475,6 @@ class TreeBuilder(Transformer[Token, Any]):
     def decimal(self, token: Token) -> LiteralExpr:
         return _literal("float", float(token), token)
 
-    def signed(self, token: Token) -> LiteralExpr:
-        value = number(token)
-        return _literal("float" if isinstance(value, float) else "int", value, token)
-
     def true(self, token: Token) -> LiteralExpr:
         return _literal("bool", True, token)
 
@@ -357,9 +487,11 @@ class TreeBuilder(Transformer[Token, Any]):
     def date(self, word: Token, text: Token, end: Token) -> LiteralExpr:
         return _literal("date" if word == "date" else "datetime", unquote(text), word, end)
 
-    def literal_list(self, *parts: Any) -> LiteralExpr:
+    def list(self, *parts: Any) -> LiteralExpr | ListExpr:
         block = _block(parts)
-        return LiteralExpr(form="list", value=block.parts, span=block.span)
+        if all(isinstance(part, LiteralExpr) for part in block.parts):
+            return LiteralExpr(form="list", value=block.parts, span=block.span)
+        return ListExpr(items=block.parts, span=block.span)
 
     # ---- writing
 

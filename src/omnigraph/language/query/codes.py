@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class QueryCode(StrEnum):
-    """Why a text is not a query file."""
+    """Why a text is not a query file; Q016 and Q019 refused what is part of the language now."""
 
     FILE = "Q000"
     UNEXPECTED = "Q001"
@@ -22,10 +22,8 @@ class QueryCode(StrEnum):
     OPEN_COMMENT = "Q013"
     CHARACTER = "Q014"
     NUMBER = "Q015"
-    EXTENSION = "Q016"
     HEADER = "Q017"
     NEAREST_DIRECTION = "Q018"
-    LIST_ITEM = "Q019"
     WHERE = "Q020"
     EMPTY_BLOCK = "Q021"
     CLAUSE_ORDER = "Q022"
@@ -53,13 +51,11 @@ MEANINGS: dict[QueryCode, str] = {
     QueryCode.OPEN_COMMENT: "a comment that is not closed",
     QueryCode.CHARACTER: "a character or sign that is not part of the language",
     QueryCode.NUMBER: "a malformed number, or one out of range",
-    QueryCode.EXTENSION: "an extension without the header `use extensions`",
     QueryCode.HEADER: "a header that is unknown or not at the beginning",
     QueryCode.NEAREST_DIRECTION: "`nearest(…)` with a direction",
-    QueryCode.LIST_ITEM: "a list item that is not a literal",
     QueryCode.WHERE: "a `where` that is missing or not one plain comparison",
     QueryCode.EMPTY_BLOCK: "a block that must hold something is empty",
-    QueryCode.CLAUSE_ORDER: "match, return, order, offset and limit missing, repeated or misplaced",
+    QueryCode.CLAUSE_ORDER: "match, return, having, order, offset and limit missing, repeated or misplaced",
     QueryCode.BODY: "a query body that is empty, or both reads and writes",
     QueryCode.FUNCTION: "an unknown function, or a wrong argument list",
     QueryCode.HOPS: "hop bounds that are not `{min,max}`",

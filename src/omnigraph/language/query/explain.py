@@ -5,7 +5,7 @@ from collections.abc import Callable
 from lark import Token
 
 from omnigraph.errors import did_you_mean, suggestion
-from omnigraph.language.diagnostics import Diagnostic, finding, first_finding, fix_line, show_text
+from omnigraph.language.diagnostics import Diagnostic, finding, first_finding, show_text
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.explain_outside import (
     explain_character,
@@ -81,6 +81,9 @@ _BLOCKS = {
     "order": "an order needs at least one key; leave it out to have none",
     "not": "a not block needs at least one clause",
     "optional": "an optional block needs at least one clause",
+    "exists": "an exists block needs at least one clause",
+    "count": "a count block needs at least one clause",
+    "having": "a having needs at least one condition; leave it out to have none",
     "set": "an update assigns at least one property",
 }
 
@@ -98,12 +101,12 @@ def _explain_empty_block(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-_PARTS = {"_MATCH", "_RETURN", "_ORDER", "_LIMIT", "_OFFSET"}
+_PARTS = {"_MATCH", "_WITH", "_RETURN", "_HAVING", "_ORDER", "_LIMIT", "_OFFSET"}
 
 
 def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
     """A part of a read that is missing, repeated or misplaced."""
-    if stuck.accepted == {"_RETURN"}:
+    if stuck.accepted == {"_RETURN", "_WITH"}:
         message = (
             f"expected 'return {{ … }}' after the match block, found {render_token(stuck.token)}"
         )
@@ -114,42 +117,12 @@ def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
     return stuck.refuse(
         QueryCode.CLAUSE_ORDER,
         message,
-        label="match, return, order, limit: in this order, each at most once",
+        label="match, return, having, order, limit: in this order, each at most once",
         expected=stuck.expected(),
     )
 
 
 # ---- pieces
-
-
-def _explain_nearest_direction(stuck: Stuck) -> Diagnostic | None:
-    """`nearest(…) desc`."""
-    closed = stuck.state.closed
-    if stuck.kind not in ("ASC", "DESC") or stuck.state.previous.type != "RPAREN":
-        return None
-    if closed is None or closed.owner != "nearest":
-        return None
-    return stuck.refuse(
-        QueryCode.NEAREST_DIRECTION,
-        f"nearest(…) takes no direction, found {render_token(stuck.token)}",
-        label="the nearest always comes first",
-        expected=stuck.expected(),
-        fix=fix_line(stuck.source, span_of(stuck.token), "").rstrip() or None,
-    )
-
-
-def _explain_list_item(stuck: Stuck) -> Diagnostic | None:
-    """A list with something else than literals."""
-    if stuck.owner != "[" or "SCALAR" in stuck.accepted or stuck.state.query is None:
-        return None
-    if stuck.token.type not in ("VARIABLE", "WORD", "TYPE"):
-        return None
-    return stuck.refuse(
-        QueryCode.LIST_ITEM,
-        f"a list holds literals only, found {render_token(stuck.token)}",
-        label="pass the whole list as a parameter, such as ($values: [String])",
-        expected=stuck.expected(),
-    )
 
 
 def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
@@ -160,19 +133,6 @@ def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
         QueryCode.PARAMETER_TYPE,
         "there is no list of vectors",
         expected="a list of scalars such as [String], or one Vector(n)",
-    )
-
-
-def _explain_among(stuck: Stuck) -> Diagnostic | None:
-    """`in` with a property on its right."""
-    if stuck.kind != "_DOT" or stuck.state.before.type != "_IN":
-        return None
-    variable, name = stuck.state.previous, stuck.following[0]
-    return stuck.refuse(
-        QueryCode.UNEXPECTED,
-        "'in' takes a list of literals or a parameter, not a property",
-        label=f"membership in a property is {show_text(variable)}.{show_text(name)} contains …",
-        expected="a list such as [1, 2], or a parameter",
     )
 
 
@@ -199,11 +159,39 @@ def _explain_where(stuck: Stuck) -> Diagnostic | None:
 
 _SIGNATURES = {
     "now": "now()",
-    "count": "count($v) or count($v.property)",
+    "count": "count($v) or count(distinct $v.property)",
     "sum": "sum($v.property)",
     "avg": "avg($v.property)",
     "min": "min($v.property)",
     "max": "max($v.property)",
+    "collect": "collect($v.property)",
+    "stddev": "stddev($v.property)",
+    "percentile": "percentile($v.property, 0.5)",
+    "coalesce": 'coalesce($v.property, "otherwise")',
+    "lower": "lower($v.property)",
+    "upper": "upper($v.property)",
+    "trim": "trim($v.property)",
+    "length": "length($v.property)",
+    "substring": "substring($v.property, 1, 3)",
+    "replace": 'replace($v.property, "old", "new")',
+    "concat": 'concat($v.property, "!")',
+    "abs": "abs($v.property)",
+    "round": "round($v.property) or round($v.property, 2)",
+    "floor": "floor($v.property)",
+    "ceil": "ceil($v.property)",
+    "year": "year($v.property)",
+    "month": "month($v.property)",
+    "day": "day($v.property)",
+    "date_trunc": 'date_trunc("month", $v.property)',
+    "duration": 'duration("P1D")',
+    "size": "size($v.property)",
+    "first": "first($v.property)",
+    "last": "last($v.property)",
+    "id": "id($v)",
+    "type": "type($v)",
+    "from": "from($e)",
+    "to": "to($e)",
+    "entity": "entity($v)",
     "search": 'search($v.property, "text")',
     "match_text": 'match_text($v.property, "text")',
     "fuzzy": 'fuzzy($v.property, "text") or fuzzy($v.property, "text", 1)',
@@ -254,20 +242,6 @@ def _explain_hops(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_block_value(stuck: Stuck) -> Diagnostic | None:
-    """A property of another variable inside a block."""
-    if stuck.token != "." or stuck.state.previous.type != "VARIABLE" or stuck.owner in FUNCTIONS:
-        return None
-    if not {"_COMMA", "RBRACE"} <= stuck.accepted:
-        return None
-    return stuck.refuse(
-        QueryCode.UNEXPECTED,
-        "a property of a variable cannot stand in a block",
-        label="compare two properties in a filter of their own: $a.x = $b.y",
-        expected="a literal, a parameter or now()",
-    )
-
-
 def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
     """A traversal inside of a condition."""
     state = stuck.state
@@ -307,13 +281,9 @@ _RULES: tuple[Rule, ...] = (
     explain_character,
     explain_query_head,
     _explain_body,
-    _explain_nearest_direction,
     _explain_vector_list,
-    _explain_list_item,
-    _explain_block_value,
     _explain_pattern_in_condition,
     _explain_edge_not,
-    _explain_among,
     _explain_where,
     _explain_hops,
     _explain_empty_block,

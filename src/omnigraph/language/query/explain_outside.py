@@ -50,13 +50,8 @@ def explain_open_comment(stuck: Stuck) -> Diagnostic | None:
 
 _CHARACTERS = {
     "#": "a comment starts with '//'",
-    "*": "a property is named: $v.name; count($v) counts rows",
-    "!": "the opposite of a pattern is not { … }",
-    "+": "there is no arithmetic",
-    "-": "there is no arithmetic, and a traversal is $a edge $b",
-    "/": "a comment starts with '//'",
-    "%": "there is no arithmetic",
-    "--": "a comment starts with '//'",
+    "!": "the opposite of a pattern is not { … }, of a condition not …",
+    "--": "a comment starts with '//'; a sign of a sign is -(-x)",
     "->": "a traversal is $a edge $b",
     "=>": "'greater or equal' is written '>='",
     "$": "a variable is '$' and a name that starts with a lower-case letter or '_'",

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise, zip_longest
 
 from lark import Token
@@ -23,6 +23,7 @@ from omnigraph.language.query.tree import (
     Query,
     QueryFile,
     Read,
+    Stage,
     Statement,
     Traversal,
     Update,
@@ -103,7 +104,7 @@ class _Layout:
 
     def __init__(self, file: QueryFile, notes: _Notes) -> None:
         self.lines: list[_Line] = []
-        self._spell = Speller(file.extended)
+        self._spell = Speller()
         self._indices = [one.index for one in notes.comments]
         self._closing = {one.index for one in notes.comments if one.closes}
         self._index = 0
@@ -175,13 +176,39 @@ class _Layout:
     # ---- reading
 
     def _read(self, read: Read) -> None:
-        self._clauses(1, "match", read.clauses)
-        self._block(1, "return", [self._spell.item(one) for one in read.items])
-        if read.order:
-            self._block(1, "order", [self._spell.key(one) for one in read.order])
-        for word, bound in (("offset", read.offset), ("limit", read.limit)):
+        self._single(replace(read, order=(), limit=None, offset=None) if read.union else read)
+        for every, one in read.union:
+            self._line(1, "union all" if every else "union")
+            self._single(one)
+        if read.union:
+            self._rest(read)
+
+    def _single(self, read: Read) -> None:
+        for stage in read.stages:
+            self._matched(stage)
+            head = "with distinct" if stage.distinct else "with"
+            self._block(1, head, [self._spell.item(one) for one in stage.items])
+            self._rest(stage)
+        self._matched(read)
+        head = "return distinct" if read.distinct else "return"
+        self._block(1, head, [self._spell.item(one) for one in read.items])
+        self._rest(read)
+
+    def _matched(self, part: Read | Stage) -> None:
+        if part.clauses:
+            self._clauses(1, "match", part.clauses)
+
+    def _rest(self, part: Read | Stage) -> None:
+        """What follows the items of a part; the order of a union follows its last read."""
+        if part.having and not (isinstance(part, Read) and part.union):
+            self._block(1, "having", [self._spell.expr(one) for one in part.having])
+        if part.order:
+            self._block(1, "order", [self._spell.key(one) for one in part.order])
+        for word, bound in (("offset", part.offset), ("limit", part.limit)):
             if bound is not None:
                 self._line(1, f"{word} {self._spell.expr(bound)}")
+        if isinstance(part, Stage) and part.per:
+            self._line(1, f"per {', '.join(map(self._spell.expr, part.per))}")
 
     def _clauses(self, depth: int, head: str, clauses: Sequence[Clause]) -> None:
         only = self._flat(clauses[0]) if len(clauses) == 1 else None
@@ -196,16 +223,7 @@ class _Layout:
 
     def _flat(self, clause: Clause) -> str | None:
         """A clause on one line, unless it is a block of clauses itself."""
-        match clause:
-            case Binding():
-                pairs = ", ".join(self._pairs(clause.matches))
-                return binding(clause) + (f" {{ {pairs} }}" if pairs else "")
-            case Traversal():
-                return traversal(clause)
-            case Filter():
-                return self._spell.filter(clause.condition)
-            case Negation() | Optional():
-                return None
+        return None if isinstance(clause, Negation | Optional) else self._spell.clause(clause)
 
     def _clause(self, depth: int, clause: Clause) -> None:
         match clause:

@@ -11,7 +11,7 @@ from omnigraph.language.diagnostics import Diagnostic, finding, fix_line, show_t
 from omnigraph.language.query.build import ESCAPES
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.state import ParserState
-from omnigraph.language.query.tokens import HEADER, span_of
+from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
@@ -25,64 +25,9 @@ Findings = Iterator[Diagnostic]
 Notice = Callable[[Source, ParserState, Token], Findings]
 
 
-def find_notices(source: Source, state: ParserState, token: Token, after: Token) -> Findings:
+def find_notices(source: Source, state: ParserState, token: Token) -> Findings:
     """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
-    if token.type in _NOTICES:
-        yield from _NOTICES[token.type](source, state, token)
-    used = None if state.extended else _find_extension(state, token, after)
-    if used and state.first_time(used):
-        yield _report_extension(token, used)
-
-
-# ---- extensions
-
-_ADVICE = {
-    "'and'": "without it, conditions stand one below the other",
-    "'or'": "without it, run one query per alternative",
-    "'not' before a condition": "without it, write not { … }",
-    "a condition in parentheses": "without it, conditions stand one below the other",
-    "'is null'": "without it, NULL is never equal to anything",
-    "'in'": "without it, run one query per value",
-    "'optional'": "without it, use two queries",
-    "'offset'": "without it, use a larger limit",
-    "a parameter after 'limit'": "without it, the limit is a number",
-    "a negative number": "or pass the number as a parameter",
-    "a number with an exponent": "or pass the number as a parameter",
-    "'null'": "or pass a parameter of an optional type",
-}
-_KEYWORDS = {
-    "_AND": "'and'",
-    "_OR": "'or'",
-    "GROUP": "a condition in parentheses",
-    "_IS": "'is null'",
-    "_IN": "'in'",
-    "OPTIONAL": "'optional'",
-    "_OFFSET": "'offset'",
-}
-
-
-def _find_extension(state: ParserState, token: Token, after: Token) -> str | None:
-    match token.type:
-        case "SIGNED":
-            return "a negative number" if token[0] == "-" else "a number with an exponent"
-        case "NOT" if state.previous.type != "_IS" and after.type != "LBRACE":
-            return "'not' before a condition"
-        case "NULL" if "_IS" not in (state.previous.type, state.before.type):
-            return "'null'"
-        case "VARIABLE" if state.previous.type == "_LIMIT":
-            return "a parameter after 'limit'"
-    return _KEYWORDS.get(token.type)
-
-
-def _report_extension(token: Token, used: str) -> Diagnostic:
-    return finding(
-        QueryCode.EXTENSION,
-        span_of(token),
-        f"{used} is an extension, and this file does not allow extensions",
-        label=_ADVICE[used],
-        expected=f"'{HEADER}' as the first line of the file",
-        fix=HEADER,
-    )
+    yield from _NOTICES[token.type](source, state, token)
 
 
 # ---- words and literals
@@ -117,9 +62,9 @@ def _check_string(source: Source, _place: ParserState, token: Token) -> Findings
         )
 
 
-def _check_integer(_source: Source, _place: ParserState, token: Token) -> Findings:
-    digits = token.lstrip("-0")
-    bound = INTEGER_MAX + token.startswith("-")
+def _check_integer(_source: Source, state: ParserState, token: Token) -> Findings:
+    digits = token.lstrip("0")
+    bound = INTEGER_MAX + (state.previous.type == "SIGN")
     if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
         yield _report_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
 
@@ -129,9 +74,17 @@ def _check_decimal(_source: Source, _place: ParserState, token: Token) -> Findin
         yield _report_range(token, "floats go up to about 1.8e308")
 
 
-def _check_signed(source: Source, state: ParserState, token: Token) -> Findings:
-    whole = token.lstrip("-").isdigit()
-    return _check_integer(source, state, token) if whole else _check_decimal(source, state, token)
+def _check_direction(source: Source, state: ParserState, token: Token) -> Findings:
+    closed = state.closed
+    if state.previous.type != "RPAREN" or closed is None or closed.owner != "nearest":
+        return
+    yield finding(
+        QueryCode.NEAREST_DIRECTION,
+        span_of(token),
+        f"nearest(…) takes no direction, found {render_token(token)}",
+        label="the nearest always comes first",
+        fix=fix_line(source, span_of(token), "").rstrip() or None,
+    )
 
 
 def _report_range(token: Token, range_: str) -> Diagnostic:
@@ -167,8 +120,9 @@ _NOTICES: dict[str, Notice] = {
     "STRING": _check_string,
     "INT": _check_integer,
     "FLOAT": _check_decimal,
-    "SIGNED": _check_signed,
+    "ASC": _check_direction,
+    "DESC": _check_direction,
     "ANNOTATION": _check_annotation,
 }
-WATCHED = frozenset({*_NOTICES, *_KEYWORDS, "NOT", "NULL"})
+WATCHED = frozenset(_NOTICES)
 """The terminals about which there may be something to say."""

@@ -96,11 +96,9 @@ def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
     """Parse the text; after a token that does not fit, continue at the next query."""
     findings: list[Diagnostic] = []
     start: int | None = 0
-    extended = False
     while start is not None and len(findings) < PROBLEMS_SHOWN_MAX:
-        segment = _Segment(source, extended)
+        segment = _Segment(source)
         start = segment.read(start)
-        extended = segment.state.extended
         findings += segment.findings
         if start is None:
             return segment.file, findings
@@ -110,11 +108,12 @@ def _read(source: Source) -> tuple[QueryFile | None, list[Diagnostic]]:
 class _Segment:
     """The text from an offset to its end, or to the first token that does not fit."""
 
-    def __init__(self, source: Source, extended: bool) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.state = ParserState(extended=extended)
+        self.state = ParserState()
         self.findings: list[Diagnostic] = []
         self.file: QueryFile | None = None
+        self.begins_pattern = False
         self._parser: InteractiveParser = grammar().parse_interactive()
         self._choices: Callable[[], Collection[str]] = self._parser.choices
 
@@ -129,14 +128,18 @@ class _Segment:
                 return None
         return None
 
-    def _step(self, token: Token, following: tuple[Token, Token]) -> Diagnostic | None:
+    def _step(self, token: Token, following: tuple[Token, Token, Token]) -> Diagnostic | None:
         """Take a token, or give the finding that stops parsing."""
         choices = self._choices()
         kind = token.type
         # Most of a text is none of these, and a text may be long.
         if kind in UNDECIDED:
             kind = choose_terminal(token, following, choices)
+            if self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
+                kind = "SUBJECT" if "SUBJECT" in choices else kind
             if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
+                return self._explain(token, kind, following)
+            if kind == "WORD" and kind in choices and self._is_hidden_pattern(following[0]):
                 return self._explain(token, kind, following)
             if self._begins_inside(token, following) and "QUERY" not in choices:
                 return self._explain(token, "QUERY", following)
@@ -152,7 +155,9 @@ class _Segment:
         problems = (self._take(one, one.type, following) for one in repaired.tokens)
         return next(filter(None, problems), None)
 
-    def _take(self, token: Token, kind: str, following: tuple[Token, Token]) -> Diagnostic | None:
+    def _take(
+        self, token: Token, kind: str, following: tuple[Token, Token, Token]
+    ) -> Diagnostic | None:
         cut = token.type
         token.type = kind
         try:
@@ -160,8 +165,10 @@ class _Segment:
         except UnexpectedToken:
             token.type = cut
             return self._explain(token, kind, following)
+        if kind == "SUBJECT":
+            token.type = kind = cut
         if kind in WATCHED:
-            for found in find_notices(self.source, self.state, token, following[0]):
+            for found in find_notices(self.source, self.state, token):
                 self._report(found)
         self.state.take(token)
         return report_depth(token) if self.state.levels > NESTING_MAX else None
@@ -172,7 +179,7 @@ class _Segment:
         rules = (name for name in self._choices() if name.islower())
         return frozenset(self._parser.accepts()).union(rules)  # type: ignore[no-untyped-call]
 
-    def _begins_inside(self, token: Token, following: tuple[Token, Token]) -> bool:
+    def _begins_inside(self, token: Token, following: tuple[Token, Token, Token]) -> bool:
         """Whether this can only be the next query, though the one before it is not complete."""
         if token.value != "query" or following[0].type not in ("WORD", "TYPE"):
             return False
@@ -186,7 +193,15 @@ class _Segment:
         named = self.state.previous.type in ("QUERY", "_AS", "_DOT")
         return is_call(token, after) and not named
 
-    def _explain(self, token: Token, kind: str, following: tuple[Token, Token]) -> Diagnostic:
+    def _is_hidden_pattern(self, after: Token) -> bool:
+        """Whether a word can only be an edge, though a condition stands here."""
+        previous, before = self.state.previous, self.state.before
+        joined = before.type in ("NOT", "_AND", "_OR", "GROUP")
+        return joined and previous.type == "VARIABLE" and after.type == "VARIABLE"
+
+    def _explain(
+        self, token: Token, kind: str, following: tuple[Token, Token, Token]
+    ) -> Diagnostic:
         return explain(
             Stuck(
                 source=self.source,
@@ -213,16 +228,17 @@ class _Segment:
         return found.end() if found else None
 
 
-def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Token, Token]]]:
-    """Each token with the two behind it; the end is followed by itself."""
+def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Token, Token, Token]]]:
+    """Each token with the three behind it; the end is followed by itself."""
     token = next(tokens)
     after = next(tokens, token)
+    later = next(tokens, after)
     while True:
-        later = next(tokens, after)
-        yield token, (after, later)
+        last = next(tokens, later)
+        yield token, (after, later, last)
         if token is after:
             return
-        token, after = after, later
+        token, after, later = after, later, last
 
 
 # ---- what may come next
@@ -253,9 +269,17 @@ def expect_at(text: str, offset: int) -> Expected:
     if _ends_inside_literal(text[:offset]):
         return Expected(start=offset)
     declared = [found.end() for found in _DECLARATION.finditer(before)]
-    segment = _Segment(Source(before), extended=True)
+    start_at = declared[-1] if declared else 0
+    # A variable at the end may begin a pattern or an expression: both are read.
+    found = [_expect(before, start, start_at, begins) for begins in (False, True)]
+    return replace(found[1], choices=found[0].choices | found[1].choices)
+
+
+def _expect(before: str, start: int, start_at: int, begins_pattern: bool) -> Expected:
+    segment = _Segment(Source(before))
+    segment.begins_pattern = begins_pattern
     taken: list[Token] = []
-    for token, following in _with_following(read_words(before, declared[-1] if declared else 0)):
+    for token, following in _with_following(read_words(before, start_at)):
         if token.type == END:
             break
         if segment._step(token, following) is not None:

@@ -20,7 +20,7 @@ class Slip:
 
     source: Source
     token: Token
-    following: tuple[Token, Token]
+    following: tuple[Token, Token, Token]
     state: ParserState
     choices: Container[str]
 

@@ -1,7 +1,7 @@
 """Expressions, conditions and simple clauses as canonical text on one line."""
 
-from collections.abc import Sequence
 from decimal import Decimal
+from enum import IntEnum
 
 from omnigraph.language.query.tree import (
     AggregateExpr,
@@ -9,24 +9,36 @@ from omnigraph.language.query.tree import (
     AllOf,
     Among,
     AnyOf,
+    Arithmetic,
+    Between,
     Binding,
+    BlockExpr,
     Bm25Expr,
+    CallExpr,
+    CaseExpr,
+    Clause,
     Compare,
-    Condition,
     Expr,
+    Filter,
     IsNull,
     Item,
+    ListExpr,
     LiteralExpr,
+    Minus,
     NearestExpr,
+    Negation,
     Not,
     NowExpr,
+    Optional,
     OrderKey,
     Param,
     ParamType,
     Predicate,
     PropertyExpr,
     PropertyMatch,
+    RowExpr,
     RrfExpr,
+    StarExpr,
     TextExpr,
     Traversal,
     VariableExpr,
@@ -34,6 +46,10 @@ from omnigraph.language.query.tree import (
 from omnigraph.values import dataclass
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
+
+_DECIMAL_CHARS_MAX = 25
+"""Longer numbers have an exponent."""
 
 
 def quote(text: str) -> str:
@@ -68,11 +84,47 @@ def traversal(one: Traversal) -> str:
     return f"${one.left.text} {variable}{edge}{hops} ${one.right.text}"
 
 
+class _Rank(IntEnum):
+    """How strongly an expression holds together; a weaker part of a stronger one stands in brackets."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARISON = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+    PRIMARY = 8
+
+    @property
+    def above(self) -> "_Rank":
+        """The next stronger rank."""
+        return _Rank(self + 1)
+
+
+def _rank(one: Expr) -> _Rank:
+    match one:
+        case AnyOf():
+            return _Rank.OR
+        case AllOf():
+            return _Rank.AND
+        case Not():
+            return _Rank.NOT
+        case Compare() | IsNull() | Among() | Between():
+            return _Rank.COMPARISON
+        case Arithmetic(steps=((op, _), *_)):
+            return _Rank.SUM if op in ("+", "-") else _Rank.PRODUCT
+        case Minus():
+            return _Rank.SIGN
+        case LiteralExpr(value=int() | float() as value) if str(value).startswith("-"):
+            return _Rank.SIGN
+        case _:
+            return _Rank.PRIMARY
+
+
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Spells trees; numbers get an exponent only where the file allows one."""
-
-    extended: bool
+    """Spells trees; a block inside an expression is spelled by what lays out clauses."""
 
     # ---- expressions
 
@@ -85,12 +137,18 @@ class Speller:
                 return f"${one.name}"
             case PropertyExpr():
                 return f"${one.variable}.{one.property}"
+            case StarExpr():
+                return f"${one.variable}.*"
+            case RowExpr():
+                return f"$.{one.property}"
             case AliasExpr():
                 return one.name
             case NowExpr():
                 return "now()"
+            case ListExpr():
+                return f"[{', '.join(map(self.expr, one.items))}]"
             case AggregateExpr():
-                return self._call(one.function, one.argument)
+                return self._aggregate(one)
             case TextExpr():
                 return self._call(one.function, one.field, one.query, one.distance)
             case NearestExpr():
@@ -99,6 +157,85 @@ class Speller:
                 return self._call("bm25", one.field, one.query)
             case RrfExpr():
                 return self._call("rrf", one.first, one.second, one.k)
+            case CallExpr():
+                return self._call(one.function, *one.arguments)
+            case CaseExpr():
+                return self._case(one)
+            case BlockExpr():
+                return self._block(one)
+            case Arithmetic() | Minus():
+                return self._arithmetic(one)
+            case Compare() | IsNull() | Among() | Between():
+                return self._comparison(one)
+            case AllOf():
+                return " and ".join(self._part(part, _Rank.AND.above) for part in one.parts)
+            case AnyOf():
+                return " or ".join(self._part(part, _Rank.OR.above) for part in one.parts)
+            case Not():
+                return f"not {self._part(one.part, _Rank.NOT)}"
+
+    def _part(self, part: Expr, least: _Rank) -> str:
+        """A part of an expression, in brackets if it would fall apart."""
+        text = self.expr(part)
+        return f"({text})" if _rank(part) < least else text
+
+    def _aggregate(self, one: AggregateExpr) -> str:
+        argument = ("distinct " if one.distinct else "") + self.expr(one.argument)
+        fraction = "" if one.fraction is None else f", {self.expr(one.fraction)}"
+        return f"{one.function}({argument}{fraction})"
+
+    def _arithmetic(self, one: Arithmetic | Minus) -> str:
+        least = _rank(one).above
+        if isinstance(one, Arithmetic):
+            steps = (f" {op} {self._part(part, least)}" for op, part in one.steps)
+            return self._part(one.first, least) + "".join(steps)
+        text = self._part(one.operand, least)
+        # Two signs in a row are one token of another meaning.
+        return f"-({text})" if text.startswith("-") else f"-{text}"
+
+    def _comparison(self, one: Compare | IsNull | Among | Between) -> str:
+        def spell(part: Expr) -> str:
+            return self._part(part, _Rank.COMPARISON.above)
+
+        match one:
+            case Compare():
+                return f"{spell(one.left)} {one.op} {spell(one.right)}"
+            case IsNull():
+                return f"{spell(one.operand)} is {'not ' if one.negated else ''}null"
+            case Among():
+                return f"{spell(one.operand)} in {spell(one.choices)}"
+            case Between():
+                return f"{spell(one.operand)} between {spell(one.low)} and {spell(one.high)}"
+
+    def _case(self, one: CaseExpr) -> str:
+        branches = (
+            f"when {self.expr(test)} then {self.expr(result)}" for test, result in one.branches
+        )
+        otherwise = () if one.otherwise is None else (f"else {self.expr(one.otherwise)}",)
+        return " ".join(("case", *branches, *otherwise, "end"))
+
+    # ---- blocks
+
+    def _block(self, one: BlockExpr) -> str:
+        head = one.kind if isinstance(one.kind, str) else self._aggregate(one.kind)
+        if isinstance(one.kind, AggregateExpr) and _counts_matches(one.kind):
+            head = "count"
+        return f"{head} {{ {' '.join(map(self.clause, one.clauses))} }}"
+
+    def clause(self, one: Clause) -> str:
+        """A clause on one line."""
+        match one:
+            case Binding():
+                pairs = ", ".join(map(self.pair, one.matches))
+                return binding(one) + (f" {{ {pairs} }}" if pairs else "")
+            case Traversal():
+                return traversal(one)
+            case Filter():
+                return self.filter(one.condition)
+            case Negation():
+                return f"not {{ {' '.join(map(self.clause, one.clauses))} }}"
+            case Optional():
+                return f"optional {{ {' '.join(map(self.clause, one.clauses))} }}"
 
     def literal(self, one: LiteralExpr) -> str:
         """A literal."""
@@ -119,9 +256,9 @@ class Speller:
 
     def _decimal(self, value: float) -> str:
         shortest = repr(value)
-        if self.extended and "e" in shortest:
-            return shortest
         text = format(Decimal(shortest), "f")
+        if len(text) > _DECIMAL_CHARS_MAX:
+            return shortest
         return text if "." in text else f"{text}.0"
 
     def _call(self, function: str, *arguments: Expr | None) -> str:
@@ -130,37 +267,10 @@ class Speller:
 
     # ---- conditions
 
-    def filter(self, condition: Condition) -> str:
-        """A condition as a clause; in parentheses where it would read as a traversal."""
-        text = self.condition(condition)
-        return f"({text})" if _reads_as_traversal(condition) else text
-
-    def condition(self, one: Condition) -> str:
-        """A condition."""
-        match one:
-            case Compare():
-                return f"{self.expr(one.left)} {one.op} {self.expr(one.right)}"
-            case IsNull():
-                return f"{self.expr(one.operand)} is {'not ' if one.negated else ''}null"
-            case Among():
-                return f"{self.expr(one.operand)} in {self.expr(one.choices)}"
-            case AllOf():
-                return self._joined(" and ", one.parts, (AllOf, AnyOf))
-            case AnyOf():
-                return self._joined(" or ", one.parts, (AnyOf,))
-            case Not():
-                return f"not {self._part(one.part, (AllOf, AnyOf))}"
-            case TextExpr():
-                return self.expr(one)
-
-    def _joined(
-        self, word: str, parts: Sequence[Condition], weaker: tuple[type[Condition], ...]
-    ) -> str:
-        return word.join(self._part(part, weaker) for part in parts)
-
-    def _part(self, part: Condition, weaker: tuple[type[Condition], ...]) -> str:
-        text = self.condition(part)
-        return f"({text})" if isinstance(part, weaker) else text
+    def filter(self, condition: Expr) -> str:
+        """A condition as a clause; in brackets where it would read as something else."""
+        text = self.expr(condition)
+        return f"({text})" if text.startswith("-") or _reads_as_traversal(condition) else text
 
     # ---- pieces of blocks
 
@@ -181,18 +291,24 @@ class Speller:
         return f"{one.property.text} {one.op} {self.expr(one.value)}"
 
 
-def _reads_as_traversal(condition: Condition) -> bool:
-    """Whether the text would begin like `$a contains $b`."""
-    if isinstance(condition, AllOf | AnyOf):
-        first = condition.parts[0]
-        # A part that is joined itself stands in parentheses already.
-        return not isinstance(first, AllOf | AnyOf) and _reads_as_traversal(first)
-    if isinstance(condition, Compare) and condition.op in ("contains", "starts_with"):
-        return isinstance(condition.left, VariableExpr) and isinstance(
-            condition.right, VariableExpr
-        )
-    return (
-        isinstance(condition, Among)
-        and isinstance(condition.operand, VariableExpr)
-        and isinstance(condition.choices, VariableExpr)
-    )
+def _counts_matches(one: AggregateExpr) -> bool:
+    """Whether an aggregate over a block is written `count { … }`."""
+    is_one = isinstance(one.argument, LiteralExpr) and one.argument.value == 1
+    return one.function == "count" and is_one and not one.distinct
+
+
+def _reads_as_traversal(condition: Expr) -> bool:
+    """Whether the text would begin like `$a contains $b`, or leave a bare variable before the next clause."""
+    match condition:
+        case VariableExpr():
+            return True
+        case AllOf(parts=(first, *_)) | AnyOf(parts=(first, *_)):
+            # A part that is joined itself stands in brackets already.
+            is_bare = isinstance(first, VariableExpr | AllOf | AnyOf)
+            return not is_bare and _reads_as_traversal(first)
+        case Compare(left=VariableExpr(), right=VariableExpr(), op=op):
+            return op.isalpha() or "_" in op
+        case Among(operand=VariableExpr(), choices=VariableExpr()):
+            return True
+        case _:
+            return False

@@ -12,8 +12,9 @@ from omnigraph.language.query.wording import describe_accepted
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
 
-_OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET"})
-_CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET"})
+_OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET", "CASE"})
+_CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET", "CASE_END"})
+_PREFIXES = frozenset({"NOT", "SIGN"})
 HOPS = "hop bounds"
 NO_TOKEN = Token("", "", 0, 0, 0, 0, 0, 0)
 
@@ -31,7 +32,6 @@ class Opened:
 class ParserState:
     """The state of one reading, moved forward by `take`."""
 
-    extended: bool = False
     previous: Token = NO_TOKEN
     before: Token = NO_TOKEN
     query: Token | None = None
@@ -39,7 +39,7 @@ class ParserState:
     opened: list[Opened] = field(default_factory=list)
     depth: int = 0
     topics: set[str] = field(default_factory=set)
-    _nots: int = 0
+    _prefixes: int = 0
 
     @property
     def inside(self) -> Opened | None:
@@ -62,21 +62,19 @@ class ParserState:
             self._close(kind)
         elif kind == "WORD" and self.previous.type == "QUERY":
             self.query = token
-        elif kind == "EXTENSIONS":
-            self.extended = True
-        # A chain of `not` nests without brackets, so it counts as depth as well.
-        self._nots = self._nots + 1 if kind == "NOT" else 0
+        # A chain of `not` or of signs nests without brackets, so it counts as depth as well.
+        self._prefixes = self._prefixes + 1 if kind in _PREFIXES else 0
         self.before, self.previous = self.previous, token
 
     @property
     def levels(self) -> int:
         """How deep the tree is here."""
-        return self.depth + self._nots
+        return self.depth + self._prefixes
 
     def _open(self, token: Token) -> None:
         # The `not` of `not {` is the block itself; before a condition it is a level of its own.
-        nots = 0 if token.type == "LBRACE" else self._nots
-        opened = Opened(token=token, owner=self._owner(token), weight=1 + nots)
+        prefixes = 0 if token.type == "LBRACE" else self._prefixes
+        opened = Opened(token=token, owner=self._owner(token), weight=1 + prefixes)
         self.opened.append(opened)
         self.depth += opened.weight
 
@@ -88,7 +86,7 @@ class ParserState:
             self.topics.clear()
 
     def _owner(self, token: Token) -> str:
-        if token.type in ("GROUP", "LBRACKET"):
+        if token.type in ("GROUP", "LBRACKET", "CASE"):
             return str(token)
         if not self.opened and self.previous.type != "ANNOTATION":
             return f"query {shorten(str(self.query))}"
@@ -104,7 +102,7 @@ class Stuck:
     source: Source
     token: Token
     kind: str
-    following: tuple[Token, Token]
+    following: tuple[Token, Token, Token]
     state: ParserState
     accepted: frozenset[str]
 
@@ -120,7 +118,7 @@ class Stuck:
 
     def expected(self) -> str:
         """What would fit, in words."""
-        return describe_accepted(self.accepted, self.state.previous, extended=self.state.extended)
+        return describe_accepted(self.accepted, self.state.previous)
 
     def refuse(
         self,

@@ -34,6 +34,11 @@ PUNCTUATION = {
     "<=": "LESS_EQUAL",
     ">": "GREATER",
     ">=": "GREATER_EQUAL",
+    "+": "PLUS",
+    "-": "MINUS",
+    "*": "STAR",
+    "/": "SLASH",
+    "%": "PERCENT",
 }
 
 # Every alternative is possessive or has no inner choice, so that no text makes matching slow; the
@@ -43,14 +48,14 @@ _TOKEN = re.compile(
       (?P<WORD> [a-z_][A-Za-z0-9_]*+ )
     | (?P<VARIABLE> \$ [A-Za-z_][A-Za-z0-9_]*+ )
     | (?P<FOREIGN> == | => | -> | <> | && | \|\| | --[^\n]*+ | '[^'\n]*+' )
-    | (?P<MARK> [<>!]= | [{}()\[\],:.?=<>] )
+    | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
+    | (?P<OPEN_COMMENT> /\*.*+ )
+    | (?P<MARK> [<>!]= | [{}()\[\],:.?=<>+\-*/%] )
     | (?P<TYPE> [A-Z][A-Za-z0-9_]*+ )
     | (?P<STRING> "(?: [^"\\]++ | \\. )*+" )
-    | (?P<NUMBER> -?[0-9] (?: [eE][+-][0-9] | [A-Za-z0-9_] | \.[A-Za-z0-9_] )*+ \.?+ )
-    | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
+    | (?P<NUMBER> [0-9] (?: [eE][+-][0-9] | [A-Za-z0-9_] | \.[A-Za-z0-9_] )*+ \.?+ )
     | (?P<ANNOTATION> @[A-Za-z0-9_]*+ )
     | (?P<OPEN_STRING> "[^\n]*+ )
-    | (?P<OPEN_COMMENT> /\*.*+ )
     | (?P<STRAY> . )
     | (?P<END> \Z )
     )""",
@@ -58,8 +63,7 @@ _TOKEN = re.compile(
 )
 _NUMBERS = (
     ("INT", re.compile(r"[0-9]+")),
-    ("FLOAT", re.compile(r"[0-9]+\.[0-9]+")),
-    ("SIGNED", re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")),
+    ("FLOAT", re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")),
 )
 
 
@@ -123,7 +127,13 @@ KEYWORDS = {
     "extensions": "EXTENSIONS",
     "query": "QUERY",
     "match": "_MATCH",
+    "with": "_WITH",
+    "per": "_PER",
+    "union": "UNION",
+    "all": "ALL",
     "return": "_RETURN",
+    "distinct": "DISTINCT",
+    "having": "_HAVING",
     "order": "_ORDER",
     "limit": "_LIMIT",
     "offset": "_OFFSET",
@@ -136,8 +146,17 @@ KEYWORDS = {
     "or": "_OR",
     "is": "_IS",
     "in": "_IN",
+    "between": "_BETWEEN",
     "contains": "CONTAINS",
     "starts_with": "STARTS_WITH",
+    "ends_with": "ENDS_WITH",
+    "matches": "MATCHES",
+    "case": "CASE",
+    "when": "_WHEN",
+    "then": "_THEN",
+    "else": "_ELSE",
+    "end": "CASE_END",
+    "exists": "EXISTS",
     "insert": "INSERT",
     "update": "UPDATE",
     "delete": "DELETE",
@@ -148,13 +167,19 @@ KEYWORDS = {
     "null": "NULL",
 }
 
+AGGREGATES = ("count", "sum", "avg", "min", "max", "collect", "stddev", "percentile")
+
+CALLS = (
+    *("coalesce", "lower", "upper", "trim", "length", "substring", "replace", "concat"),
+    *("abs", "round", "floor", "ceil", "year", "month", "day", "date_trunc", "duration"),
+    *("size", "first", "last", "id", "type", "from", "to", "entity"),
+)
+"""The functions of values."""
+
 FUNCTIONS = {
     "now": "NOW",
-    "count": "AGGREGATE",
-    "sum": "AGGREGATE",
-    "avg": "AGGREGATE",
-    "min": "AGGREGATE",
-    "max": "AGGREGATE",
+    **dict.fromkeys(AGGREGATES, "AGGREGATE"),
+    **dict.fromkeys(CALLS, "CALL"),
     "search": "SEARCH",
     "match_text": "SEARCH",
     "fuzzy": "FUZZY",
@@ -166,55 +191,86 @@ FUNCTIONS = {
 }
 
 # Operators that are edge words in `$a in $b`: both readings fit after a bare variable.
-_EDGE_LIKE = frozenset({"_IN", "_IS", "CONTAINS", "STARTS_WITH"})
+_EDGE_LIKE = frozenset(
+    {"_IN", "_IS", "_BETWEEN", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_AND", "_OR"}
+)
 
-# Words between conditions; a name in their place could only be a slip.
 _JOINS = frozenset({"_AND", "_OR"})
 
 # Nothing is ordered by a constant, but a column may be called `null`.
 _CONSTANTS = frozenset({"TRUE", "FALSE", "NULL"})
 
+# Words that begin an expression only before these; elsewhere they are names.
+_OPENERS = {"CASE": "when", "EXISTS": "{"}
 
-UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS"})
+# What follows a name that ends its item, so that `not` there is a name.
+_ENDS = frozenset({"}", ",", ")", "asc", "desc"})
+
+UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS", "VARIABLE", "MINUS"})
 """Kinds of tokens that are different terminals in different places; every other token is what it looks like."""
 
 
-def choose_terminal(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
-    """Name the terminal a token is, given the next two and what the parser could take now.
+def choose_terminal(
+    token: Token, following: tuple[Token, Token, Token], choices: Container[str]
+) -> str:
+    """Name the terminal a token is, given the next three and what the parser could take now.
 
     Like the parser's action table, `choices` holds terminals and the rules that may begin here.
     """
     match token.type:
         case "WORD":
-            return _word(token, following, choices)
+            return _word(token, following[0], choices)
+        case "VARIABLE" if "SUBJECT" in choices and _begins_pattern(following):
+            return "SUBJECT"
         case "TYPE":
             return _type(token, choices)
         case "_LPAREN" if "_LPAREN" not in choices and "GROUP" in choices:
             return "GROUP"
-        case "LESS" if following[0].type in ("WORD", "TYPE") and following[1].type == "GREATER":
+        case "MINUS" if "MINUS" not in choices and "SIGN" in choices:
+            return "SIGN"
+        case "LESS" if _is_edge(following):
             return "EDGE_OPEN"
     return token.type
 
 
-def _word(token: Token, following: tuple[Token, Token], choices: Container[str]) -> str:
-    after, later = following
-    if after.type == "_COLON":
-        return "WORD"
-    called = FUNCTIONS.get(token.value) if after.type == "_LPAREN" else None
-    keyword = called or KEYWORDS.get(token.value)
+def _is_edge(following: tuple[Token, ...]) -> bool:
+    return following[0].type in ("WORD", "TYPE") and following[1].type == "GREATER"
+
+
+def _begins_pattern(following: tuple[Token, Token, Token]) -> bool:
+    """Whether a variable begins a binding or a traversal, and not an expression."""
+    after, later, last = following
+    if after.type != "WORD":
+        is_edge = after.type == "LESS" and _is_edge((later, last))
+        return is_edge or after.type in ("_COLON", "VARIABLE", "TYPE")
+    keyword = KEYWORDS.get(after.value)
+    if keyword not in _EDGE_LIKE or (keyword == "_BETWEEN" and last.value == "and"):
+        return keyword != "_BETWEEN"
+    return later.type == "LBRACE" or (later.type == "VARIABLE" and last.type != "_DOT")
+
+
+def _word(token: Token, after: Token, choices: Container[str]) -> str:
+    keyword = None if after.type == "_COLON" else _keyword(token, after)
     if keyword is None or ("key" in choices and keyword in _CONSTANTS):
         return "WORD"
-    if ("edge_word" in choices and keyword == "NOT") or (
-        "condition" in choices and keyword in _JOINS
-    ):
-        return keyword
-    if "edge_word" in choices and keyword in _EDGE_LIKE and _ends_a_traversal(after, later):
+    if keyword == "NOT" and "WORD" in choices and after.value in _ENDS:
         return "WORD"
+    if "edge_word" in choices and keyword == "NOT":
+        return keyword
+    # Between the parts of a condition a name in the place of such a word could only be a slip.
+    if keyword in _JOINS and "negation" in choices and "expr" not in choices:
+        return keyword
     return keyword if keyword in choices or "WORD" not in choices else "WORD"
 
 
-def _ends_a_traversal(after: Token, later: Token) -> bool:
-    return after.type == "LBRACE" or (after.type == "VARIABLE" and later.type != "_DOT")
+def _keyword(token: Token, after: Token) -> str | None:
+    """The terminal that a word may be besides a name."""
+    if after.type == "_LPAREN" and token.value in FUNCTIONS:
+        return FUNCTIONS[token.value]
+    if token.value == "count" and after.type == "LBRACE":
+        return "COUNT"
+    keyword = KEYWORDS.get(token.value)
+    return keyword if keyword not in _OPENERS or after.value == _OPENERS[keyword] else None
 
 
 def _type(token: Token, choices: Container[str]) -> str:

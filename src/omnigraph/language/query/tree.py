@@ -5,8 +5,14 @@ from typing import Literal
 from omnigraph.language.source import NOWHERE, Span
 from omnigraph.values import dataclass
 
-Comparison = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
-AggregateName = Literal["count", "sum", "avg", "min", "max"]
+Comparison = Literal[
+    "=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "matches"
+]
+AggregateName = Literal[
+    "count", "sum", "avg", "min", "max", "collect", "stddev", "percentile"
+]  # fmt: skip
+ArithmeticOperator = Literal["+", "-", "*", "/", "%"]
+BlockKind = Literal["exists", "not"]
 TextFunction = Literal["search", "fuzzy", "match_text"]
 LiteralForm = Literal["string", "int", "float", "bool", "date", "datetime", "list", "null"]
 
@@ -65,10 +71,12 @@ class NowExpr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateExpr:
-    """`count(e)` and its kin."""
+    """`count(e)` and its kin; `fraction` is the second argument of `percentile`."""
 
     function: AggregateName
     argument: "Expr"
+    distinct: bool = False
+    fraction: "Expr | None" = None
     span: Span = NOWHERE
 
 
@@ -111,6 +119,139 @@ class RrfExpr:
     span: Span = NOWHERE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListExpr:
+    """`[a, $b]`: a list with an item that is not a literal."""
+
+    items: "tuple[Expr, ...]"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarExpr:
+    """`$v.*`: all properties of an entity."""
+
+    variable: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExpr:
+    """`$.property`: a property of the row that a statement writes, as it was before."""
+
+    property: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """`a + b - c`: operators of one rank, applied from the left."""
+
+    first: "Expr"
+    steps: "tuple[tuple[ArithmeticOperator, Expr], ...]"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minus:
+    """`-e`."""
+
+    operand: "Expr"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallExpr:
+    """`lower(e)` and every other function of values."""
+
+    function: str
+    arguments: "tuple[Expr, ...]"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseExpr:
+    """`case when a then b else c end`."""
+
+    branches: "tuple[tuple[Expr, Expr], ...]"
+    otherwise: "Expr | None" = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockExpr:
+    """`exists { … }`, `not { … }` inside an expression, or an aggregate over the matches of a block."""
+
+    kind: "BlockKind | AggregateExpr"
+    clauses: "tuple[Clause, ...]"
+    span: Span = NOWHERE
+
+
+# ---- conditions: expressions that are true, false or unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """`left op right`."""
+
+    left: "Expr"
+    op: Comparison
+    right: "Expr"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNull:
+    """`e is null`, `e is not null`."""
+
+    operand: "Expr"
+    negated: bool
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Among:
+    """`e in [a, b]`, `e in $list`."""
+
+    operand: "Expr"
+    choices: "Expr"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllOf:
+    """`a and b`."""
+
+    parts: "tuple[Expr, ...]"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """`a or b`."""
+
+    parts: "tuple[Expr, ...]"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Not:
+    """`not a` of a filter ; three-valued: unknown stays unknown."""
+
+    part: "Expr"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """`e between a and b`, both included."""
+
+    operand: "Expr"
+    low: "Expr"
+    high: "Expr"
+    span: Span = NOWHERE
+
+
 Expr = (
     LiteralExpr
     | VariableExpr
@@ -122,65 +263,25 @@ Expr = (
     | NearestExpr
     | Bm25Expr
     | RrfExpr
+    | ListExpr
+    | StarExpr
+    | RowExpr
+    | Arithmetic
+    | Minus
+    | CallExpr
+    | CaseExpr
+    | BlockExpr
+    | Compare
+    | IsNull
+    | Among
+    | Between
+    | AllOf
+    | AnyOf
+    | Not
 )
+"""One family: what is a condition is decided by its type, not by its form."""
 
-
-# ---- conditions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
-    """`left op right`."""
-
-    left: Expr
-    op: Comparison
-    right: Expr
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsNull:
-    """`e is null`, `e is not null` (extension)."""
-
-    operand: Expr
-    negated: bool
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Among:
-    """`e in [a, b]`, `e in $list` (extension)."""
-
-    operand: Expr
-    choices: Expr
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllOf:
-    """`a and b` (extension)."""
-
-    parts: "tuple[Condition, ...]"
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnyOf:
-    """`a or b` (extension)."""
-
-    parts: "tuple[Condition, ...]"
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Not:
-    """`not a` of a filter (extension); three-valued: unknown stays unknown."""
-
-    part: "Condition"
-    span: Span = NOWHERE
-
-
-Condition = Compare | IsNull | Among | AllOf | AnyOf | Not | TextExpr
+Condition = Expr
 
 
 # ---- clauses of a match
@@ -231,7 +332,7 @@ class Traversal:
 class Filter:
     """A condition standing as a clause."""
 
-    condition: Condition
+    condition: Expr
     span: Span = NOWHERE
 
 
@@ -245,7 +346,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optional:
-    """`optional { clauses }` (extension)."""
+    """`optional { clauses }`."""
 
     clauses: "tuple[Clause, ...]"
     span: Span = NOWHERE
@@ -296,14 +397,38 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """`match { … } return { … } order { … } offset n limit n`."""
+class Stage:
+    """`match { … } with { … } having { … } order { … } limit n per $g`: what follows sees only its items."""
 
     clauses: tuple[Clause, ...]
     items: tuple[Item, ...]
+    distinct: bool = False
+    having: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: LiteralExpr | VariableExpr | None = None
     offset: LiteralExpr | VariableExpr | None = None
+    per: tuple[Expr, ...] = ()
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """`match { … } return { … } having { … } order { … } offset n limit n`, after its stages.
+
+    `union` are further reads whose rows follow, each with whether `all` of its rows do; order and
+    bounds are then those of the whole.
+    """
+
+    clauses: tuple[Clause, ...]
+    items: tuple[Item, ...]
+    distinct: bool = False
+    having: tuple[Expr, ...] = ()
+    order: tuple[OrderKey, ...] = ()
+    limit: LiteralExpr | VariableExpr | None = None
+    offset: LiteralExpr | VariableExpr | None = None
+    stages: tuple[Stage, ...] = ()
+    union: "tuple[tuple[bool, Read], ...]" = ()
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,3 +495,34 @@ class QueryFile:
 
     queries: tuple[Query, ...] = ()
     extended: bool = False
+
+
+def list_parts(expr: Expr) -> tuple[Expr, ...]:
+    """List the expressions right inside an expression; the clauses of a block are not among them."""
+    match expr:
+        case AllOf(parts=parts) | AnyOf(parts=parts) | ListExpr(items=parts):
+            return parts
+        case CallExpr(arguments=parts):
+            return parts
+        case Compare(left=left, right=right):
+            return left, right
+        case Among(operand=operand, choices=choices):
+            return operand, choices
+        case Between(operand=operand, low=low, high=high):
+            return operand, low, high
+        case Arithmetic(first=first, steps=steps):
+            return first, *(part for _, part in steps)
+        case CaseExpr(branches=branches, otherwise=otherwise):
+            found = tuple(part for branch in branches for part in branch)
+            return found if otherwise is None else (*found, otherwise)
+        case Not(part=part) | Minus(operand=part) | IsNull(operand=part):
+            return (part,)
+        case AggregateExpr(argument=argument):
+            return (argument,)
+        case _:
+            return ()
+
+
+def has_aggregate(expr: Expr) -> bool:
+    """Tell whether an expression aggregates the rows of a result; a block aggregates its own matches."""
+    return isinstance(expr, AggregateExpr) or any(map(has_aggregate, list_parts(expr)))

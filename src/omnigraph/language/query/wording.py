@@ -9,18 +9,23 @@ from omnigraph.language.query.tokens import END, FUNCTIONS, KEYWORDS
 
 EXPECTED_SHOWN_MAX = 8
 
-_LITERALS = frozenset(
-    {"STRING", "INT", "FLOAT", "SIGNED", "TRUE", "FALSE", "NULL", "DATE", "LBRACKET"}
+_LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "NULL", "DATE", "LBRACKET"})
+_EXPRESSIONS = (
+    _LITERALS
+    | set(FUNCTIONS.values())
+    | {"VARIABLE", "SUBJECT", "WORD", "NOT", "GROUP", "SIGN", "CASE", "EXISTS", "COUNT"}
 )
-_EXPRESSIONS = _LITERALS | set(FUNCTIONS.values()) | {"VARIABLE", "WORD"}
-_CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONAL", "GROUP"}
+_CLAUSES = _EXPRESSIONS | {"OPTIONAL"}
 _COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+_TESTS = frozenset({"CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_IS", "_IN", "_BETWEEN"})
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"})
 # What stands for a whole group when all of its first set is accepted; larger groups come first.
 _GROUPS = (
-    (frozenset({"STRING", "AGGREGATE", "NOT"}), _CLAUSES, "a clause"),
+    (frozenset({"STRING", "AGGREGATE", "OPTIONAL"}), _CLAUSES, "a clause"),
     (frozenset({"STRING", "AGGREGATE"}), _EXPRESSIONS, "an expression"),
     (frozenset({"STRING", "INT"}), _LITERALS, "a literal"),
-    (_COMPARISONS, _COMPARISONS, "a comparison such as '='"),
+    (_COMPARISONS, _COMPARISONS | _TESTS, "a comparison such as '='"),
+    (_ARITHMETIC, _ARITHMETIC, "an operator such as '+'"),
 )
 _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).items()} | {
     "WORD": "a name",
@@ -43,6 +48,10 @@ _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).ite
     "_COLON": "':'",
     "_DOT": "'.'",
     "QUESTION": "'?'",
+    "MINUS": "'-'",
+    "SIGN": "'-'",
+    "SUBJECT": "a variable",
+    "STAR": "'*'",
     END: "the end of the text",
 }
 _NAMES_AFTER = {
@@ -53,7 +62,6 @@ _NAMES_AFTER = {
     "VARIABLE": "an edge word",
     "EDGE_OPEN": "an edge word",
 }
-_EXTENSIONS = frozenset({"GROUP", "_AND", "_OR", "_IS", "_IN", "OPTIONAL", "_OFFSET"})
 
 
 def render_token(token: Token) -> str:
@@ -61,12 +69,9 @@ def render_token(token: Token) -> str:
     return "the end of the text" if token.type == END else f"'{show_text(token)}'"
 
 
-def describe_accepted(accepted: Iterable[str], previous: Token, *, extended: bool) -> str:
+def describe_accepted(accepted: Iterable[str], previous: Token) -> str:
     """What the parser could take, in the words of a person."""
     left, words = set(accepted), []
-    if not extended:
-        left -= _EXTENSIONS
-        left -= {"VARIABLE"} if previous.type == "_LIMIT" else set()
     for sign, group, name in _GROUPS:
         if sign <= left:
             words.append(name)

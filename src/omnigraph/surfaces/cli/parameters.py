@@ -119,7 +119,7 @@ def _list_parameters(
     text = source_of(source)
     file = parse_queries(text)
     query = choose(file, graph.catalog, text, name)
-    return check(query, graph.catalog, text, extended=file.extended).params
+    return check(query, graph.catalog, text).params
 
 
 def _read_file(file: str) -> str:

@@ -24,6 +24,11 @@ _KERNELS: dict[Comparison, Callable[[Any, Any], pa.Array]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+_TEXT_KERNELS: dict[Comparison, Callable[[Any, Any], Any]] = {
+    "contains": lambda whole, part: np.strings.find(whole, part) >= 0,
+    "starts_with": np.strings.startswith,
+    "ends_with": np.strings.endswith,
+}
 _FLOAT_EXACT = 2**53
 """Integers beyond this have no exact float."""
 
@@ -63,6 +68,10 @@ def _exact(column: pa.Array, type_: PropertyType, op: Comparison, value: object)
         return pc.match_substring(column, str(value))
     if op == "starts_with":
         return pc.starts_with(column, str(value))
+    if op == "ends_with":
+        return pc.ends_with(column, str(value))
+    if op == "matches":
+        return pc.match_substring_regex(column, str(value))
     return _KERNELS[op](_orderable(column), _orderable(to_scalar(value, type_)))
 
 
@@ -117,7 +126,7 @@ def compare_columns(
     """Compare two columns row by row."""
     if op == "contains" and left_type.is_list:
         return _with_item(left, left_type, right, right_type)
-    if op in ("contains", "starts_with"):
+    if op in _TEXT_KERNELS:
         return _texts(left, op, right)
     kinds = {left_type.scalar, right_type.scalar}
     if kinds & FLOATS and kinds & INTEGERS:
@@ -133,12 +142,8 @@ def _texts(left: pa.Array, op: Comparison, right: pa.Array) -> pa.Array:
     dtype = np.dtypes.StringDType()
     whole = np.asarray(pc.fill_null(left, "").to_numpy(zero_copy_only=False), dtype=dtype)
     part = np.asarray(pc.fill_null(right, "").to_numpy(zero_copy_only=False), dtype=dtype)
-    found = (
-        np.strings.startswith(whole, part)
-        if op == "starts_with"
-        else np.strings.find(whole, part) >= 0
-    )
-    return mask_absent(right, mask_absent(left, pa.array(found)))
+    found = pa.array(_TEXT_KERNELS[op](whole, part))
+    return mask_absent(right, mask_absent(left, found))
 
 
 def _with_item(

@@ -185,7 +185,7 @@ def _walk_by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) ->
 
 def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
     """Replace many equal rows by one row with a weight, if only their number matters."""
-    if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS:
+    if operator.multiplicity is Multiplicity.EACH or rows.rows < _MERGE_ROWS or rows.values:
         return rows
     if not rows.columns:
         weight = 1 if operator.multiplicity is Multiplicity.ANY else rows.total

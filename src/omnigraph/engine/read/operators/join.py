@@ -1,13 +1,14 @@
-"""The operators Product, Anti and OptionalJoin: combine two tables of bindings."""
+"""The operators Product, Anti, Semi, Attach and OptionalJoin: combine two tables of bindings."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.cancellation import check_between
 from omnigraph.compile.checked import Compare, EntityRef, Operand, PropertyRef
-from omnigraph.compile.plan.operators import Anti, OptionalJoin, Product
+from omnigraph.compile.plan.operators import Anti, Attach, OptionalJoin, Product, Semi, Tally
 from omnigraph.engine.read.bindings import Bindings, encode_together, weights_of
 from omnigraph.engine.read.columns.row_ids import (
     ABSENT,
@@ -17,7 +18,15 @@ from omnigraph.engine.read.columns.row_ids import (
     lay_out_runs,
     no_row_ids,
 )
+from omnigraph.engine.read.evaluate import repeat_value
 from omnigraph.engine.read.operators.filter import keep_all
+from omnigraph.engine.read.operators.rows import value_column
+from omnigraph.engine.read.operators.tally import (
+    Tallied,
+    compute_tally,
+    finish_tally,
+    sum_weights,
+)
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import EngineError
 from omnigraph.limits import MORSEL_ROWS, PRODUCT_ROWS_MAX
@@ -53,7 +62,9 @@ def _require_small(left: Bindings, right: Bindings) -> None:
 def _pair(left: Bindings, right: Bindings, rows: Integers, offsets: Integers) -> Bindings:
     columns = {name: row_ids[rows] for name, row_ids in left.columns.items()}
     columns |= {name: row_ids[offsets] for name, row_ids in right.columns.items()}
-    paired = Bindings(columns, len(rows))
+    values = {name: one.take(pa.array(rows)) for name, one in left.values.items()}
+    values |= {name: one.take(pa.array(offsets)) for name, one in right.values.items()}
+    paired = Bindings(columns, len(rows), None, values)
     for side, chosen in ((left, rows), (right, offsets)):
         if side.weights is not None:
             paired = paired.weighted(side.weights[chosen])
@@ -69,7 +80,10 @@ def _equal_pairs(
     mine, right_keys = (
         (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
     )
-    left_values, right_values = reader.column(mine, left), reader.column(right_keys, right)
+    left_values, right_values = (
+        value_column(mine, left, reader),
+        value_column(right_keys, right, reader),
+    )
     known = pa.chunked_array([left_values, right_values]).dictionary_encode().combine_chunks()
     codes = known.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
     left_codes, right_codes = codes[: len(left_values)], codes[len(left_values) :]
@@ -102,14 +116,58 @@ def anti(operator: Anti, bindings: Bindings, inner: Bindings) -> Bindings:
     return bindings.keep(~np.isin(left_values, right_keys))
 
 
+def semi(operator: Semi, bindings: Bindings, inner: Bindings) -> Bindings:
+    """Keep the rows that have a match in the inner block."""
+    if not operator.on:
+        return bindings if inner.rows else bindings.take(no_row_ids())
+    left_values, right_keys = encode_together(bindings, inner, operator.on)
+    return bindings.keep(np.isin(left_values, right_keys))
+
+
+def attach(operator: Attach, bindings: Bindings, inner: Bindings, reader: Reader) -> Bindings:
+    """Give every row what its matches in the inner block come to."""
+    left, right = _encode(operator.on, bindings, inner)
+    if operator.tally is None:
+        return bindings.with_value(operator.name, pa.array(np.isin(left, right)))
+    known, codes = np.unique(right, return_inverse=True)
+    found = _tally_matches(operator.tally, inner, codes.astype(np.int64), len(known), reader)
+    places = np.searchsorted(known, left)
+    missing = places == len(known)
+    missing[~missing] = known[places[~missing]] != left[~missing]
+    values = found.take(pa.array(places, mask=missing))
+    if operator.tally.function == "count":
+        values = pc.fill_null(values, 0)
+    elif operator.tally.function == "collect":
+        nothing = repeat_value((), operator.tally.type, len(values))
+        values = pc.if_else(pc.is_valid(values), values, nothing.cast(values.type))
+    return bindings.with_value(operator.name, values)
+
+
+def _encode(on: tuple[str, ...], bindings: Bindings, inner: Bindings) -> tuple[Integers, Integers]:
+    if on:
+        return encode_together(bindings, inner, on)
+    return np.zeros(bindings.rows, dtype=np.int64), np.zeros(inner.rows, dtype=np.int64)
+
+
+def _tally_matches(
+    tally: Tally, rows: Bindings, codes: Integers, groups: int, reader: Reader
+) -> pa.Array:
+    if tally.argument is None:
+        return pa.array(sum_weights(codes, rows.weights, groups))
+    tallied = Tallied(
+        tally=tally,
+        values=value_column(tally.argument, rows, reader),
+        codes=codes,
+        weights=rows.weights,
+        groups=groups,
+        fraction=reader.fraction(tally.fraction),
+    )
+    return finish_tally(tally, *compute_tally(tallied, rows, reader))
+
+
 def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bindings:
     """Join rows with their matches in the inner block, or with no entity."""
-    if operator.on:
-        left_values, right_keys = encode_together(bindings, inner, operator.on)
-    else:
-        left_values, right_keys = (
-            np.zeros(side.rows, dtype=np.int64) for side in (bindings, inner)
-        )
+    left_values, right_keys = _encode(operator.on, bindings, inner)
     rows, offsets, counts = match_codes(left_values, right_keys)
     alone = np.flatnonzero(counts == 0)
     order = np.argsort(np.concatenate([rows, alone]), kind="stable")

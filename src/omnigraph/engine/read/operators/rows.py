@@ -1,27 +1,29 @@
 """Rows between operators: bindings or groups of bindings, and the values of expressions over them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
-    Aggregate,
     Bm25,
-    Const,
+    Call,
     EntityRef,
+    Field,
     ItemExpr,
     Nearest,
-    Now,
-    ParamRef,
     PropertyRef,
     Rrf,
     TextMatch,
+    Truth,
 )
-from omnigraph.compile.plan.operators import Field
+from omnigraph.compile.plan.visit import walk
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import unify_zeros
-from omnigraph.engine.read.columns.row_ids import Integers
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
+from omnigraph.engine.read.evaluate import Fixed, Leaf, evaluate
 from omnigraph.engine.read.operators.search import scores, text_truth
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
@@ -54,71 +56,198 @@ class Groups:
 
 Rows = Bindings | Groups
 
-
-def value_column(expr: ItemExpr | Field, rows: Rows, reader: Reader) -> pa.Array:
-    """Compute the values of an expression, one per row."""
-    if isinstance(rows, Groups):
-        return _group_column(expr, rows, reader)
-    match expr:
-        case PropertyRef() | EntityRef() | Const() | ParamRef() | Now():
-            return reader.column(expr, rows)
-        case TextMatch():
-            return text_truth(expr, rows, reader)
-        case Nearest() | Bm25() | Rrf():
-            return scores(expr, rows, reader)
-        case Aggregate() | Field():
-            raise InternalError(
-                f"{type(expr).__name__} cannot be read from bindings; nothing was changed; "
-                "please report the query"
-            )
-
-
-def _group_column(expr: ItemExpr | Field, groups: Groups, reader: Reader) -> pa.Array:
-    if not isinstance(expr, Field):
-        raise InternalError(
-            f"{type(expr).__name__} is no column of a group; nothing was changed; please report the query"
-        )
-    if expr.name in groups.tallies:
-        return groups.tallies[expr.name]
-    return unify_zeros(value_column(groups.keys[expr.name], groups.samples, reader))
-
-
-def value_columns(exprs: Sequence[ItemExpr | Field], rows: Rows, reader: Reader) -> list[pa.Array]:
-    """Compute the values of several expressions; the properties of one variable are fetched together."""
-    if isinstance(rows, Bindings):
-        stored = [_find_stored(expr) for expr in exprs]
-        fetched = _fetch_columns(stored, rows, reader)
-        return [
-            value_column(expr, rows, reader) if at is None else fetched[at]
-            for expr, at in zip(exprs, stored, strict=True)
-        ]
-    stored = [_find_stored(rows.keys.get(e.name, e) if isinstance(e, Field) else e) for e in exprs]
-    fetched = _fetch_columns(stored, rows.samples, reader)
-    return [
-        value_column(expr, rows, reader) if at is None else unify_zeros(fetched[at])
-        for expr, at in zip(exprs, stored, strict=True)
-    ]
-
-
 _Stored = tuple[str, str]
 """A variable and a column of its table."""
 
 
-def _find_stored(expr: ItemExpr | Field) -> _Stored | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingSource:
+    """Bindings, as expressions see them; `fetched` are columns that were read together."""
+
+    bindings: Bindings
+    reader: Reader
+    fetched: Mapping[_Stored, pa.Array] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.bindings.rows
+
+    def leaf(self, reference: Leaf) -> pa.Array:
+        """The values of a property, an id or a carried value."""
+        stored = _find_stored(reference)
+        if stored is not None and stored in self.fetched:
+            return self.fetched[stored]
+        return self.reader.column(reference, self.bindings)
+
+    def identity(self, entity: EntityRef) -> pa.Array:
+        """The row ids of a variable."""
+        row_ids = self.bindings.columns[entity.variable]
+        return pa.array(row_ids, mask=row_ids == ABSENT)
+
+    def value(self, fixed: Fixed) -> object:
+        """A value that is the same for every row."""
+        return self.reader.value(fixed)
+
+    def text(self, test: TextMatch) -> pa.Array:
+        """Whether each row is found by a text search."""
+        return text_truth(test, self.bindings, self.reader)
+
+    def take(self, offsets: Integers) -> "BindingSource":
+        """Some of the rows."""
+        if len(offsets) == self.rows:
+            return self
+        chosen = pa.array(offsets)
+        return BindingSource(
+            bindings=self.bindings.take(offsets),
+            reader=self.reader,
+            fetched={name: column.take(chosen) for name, column in self.fetched.items()},
+        )
+
+    def describe(self, offset: int) -> str:
+        """Name a row by the ids of its entities."""
+        row = self.bindings.slice(offset, offset + 1)
+        named = (
+            f"${name} = {self.reader.entities(name).id_texts(row_ids)[0].as_py()}"
+            for name, row_ids in sorted(row.columns.items())
+            if not self.reader.plan.by_name[name].anonymous
+        )
+        return ", ".join(named) or "of the result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSource:
+    """Groups, as expressions see them: their columns are fields."""
+
+    groups: Groups
+    reader: Reader
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.groups.rows
+
+    def leaf(self, reference: Leaf) -> pa.Array:
+        """A column of the groups."""
+        if isinstance(reference, Field) and reference.name in self.groups.tallies:
+            return self.groups.tallies[reference.name]
+        if not isinstance(reference, Field):
+            raise InternalError(
+                f"{type(reference).__name__} is no column of a group; nothing was changed; please report the query"
+            )
+        key = self.groups.keys[reference.name]
+        return unify_zeros(value_column(key, self.groups.samples, self.reader))
+
+    def identity(self, entity: EntityRef) -> pa.Array:
+        """No entity belongs to a group as such; its key is a field."""
+        raise InternalError(f"${entity.variable} is no column of a group; nothing was changed")
+
+    def value(self, fixed: Fixed) -> object:
+        """A value that is the same for every group."""
+        return self.reader.value(fixed)
+
+    def text(self, test: TextMatch) -> pa.Array:
+        """No text belongs to a group."""
+        raise InternalError(f"{test.function} cannot search groups; nothing was changed")
+
+    def take(self, offsets: Integers) -> "GroupSource":
+        """Some of the groups."""
+        return GroupSource(groups=self.groups.take(offsets), reader=self.reader)
+
+    def describe(self, offset: int) -> str:
+        """Name a group by its keys."""
+        row = self.take(np.array([offset], dtype=np.int64))
+        named = (
+            f"{name} = {row.leaf(Field(name, _UNTYPED))[0].as_py()}" for name in self.groups.keys
+        )
+        return ", ".join(named) or "of the result"
+
+
+_UNTYPED = PropertyType(scalar=Scalar.STRING)
+
+
+def make_source(rows: Rows, reader: Reader) -> BindingSource | GroupSource:
+    """Show rows to expressions."""
+    if isinstance(rows, Bindings):
+        return BindingSource(bindings=rows, reader=reader)
+    return GroupSource(groups=rows, reader=reader)
+
+
+def value_column(expr: ItemExpr, rows: Rows, reader: Reader) -> pa.Array:
+    """Compute the values of an expression, one per row."""
+    return _value(expr, rows, make_source(rows, reader), reader)
+
+
+def _value(
+    expr: ItemExpr, rows: Rows, source: BindingSource | GroupSource, reader: Reader
+) -> pa.Array:
+    match expr:
+        case TextMatch():
+            return source.text(expr)
+        case Nearest() | Bm25() | Rrf():
+            if isinstance(rows, Groups):
+                raise InternalError("groups have no scores; nothing was changed")
+            return scores(expr, rows, reader)
+        case _:
+            return evaluate(expr, source)
+
+
+def value_columns(exprs: Sequence[ItemExpr], rows: Rows, reader: Reader) -> list[pa.Array]:
+    """Compute the values of several expressions; the properties of one variable are fetched together."""
+    if isinstance(rows, Bindings):
+        source = BindingSource(
+            bindings=rows, reader=reader, fetched=_fetch_columns(exprs, rows, reader)
+        )
+        return [_value(expr, rows, source, reader) for expr in exprs]
+    keys = [rows.keys[e.name] for e in exprs if isinstance(e, Field) and e.name in rows.keys]
+    fetched = _fetch_columns(keys, rows.samples, reader)
+    groups = GroupSource(groups=rows, reader=reader)
+    return [_group_value(expr, rows, fetched, groups, reader) for expr in exprs]
+
+
+def _group_value(
+    expr: ItemExpr,
+    rows: Groups,
+    fetched: Mapping[_Stored, pa.Array],
+    groups: GroupSource,
+    reader: Reader,
+) -> pa.Array:
+    key = rows.keys.get(expr.name) if isinstance(expr, Field) else None
+    stored = None if key is None else _find_stored(key)
+    if stored is not None:
+        return unify_zeros(fetched[stored])
+    return _value(expr, rows, groups, reader)
+
+
+def _find_stored(expr: ItemExpr) -> _Stored | None:
     if isinstance(expr, PropertyRef):
         return expr.variable, expr.property
     return (expr.variable, "id") if isinstance(expr, EntityRef) else None
 
 
 def _fetch_columns(
-    stored: Sequence[_Stored | None], rows: Bindings, reader: Reader
+    exprs: Sequence[ItemExpr], rows: Bindings, reader: Reader
 ) -> dict[_Stored, pa.Array]:
     wanted: dict[str, list[str]] = {}
-    for at in stored:
-        if at is not None:
+    for expr in exprs:
+        for at in _list_stored(expr):
             wanted.setdefault(at[0], []).append(at[1])
     found: dict[_Stored, pa.Array] = {}
     for variable, names in wanted.items():
         values = reader.entities(variable).columns(names, rows.columns[variable])
         found |= {(variable, name): values[name] for name in names}
     return found
+
+
+def _list_stored(expr: ItemExpr) -> Iterator[_Stored]:
+    match expr:
+        case PropertyRef() | EntityRef():
+            parts: Iterable[ItemExpr] = (expr,)
+        case Call() | Truth():
+            parts = walk(expr)
+        case _:
+            parts = ()
+    for part in parts:
+        stored = _find_stored(part)
+        if stored is not None:
+            yield stored

@@ -1,13 +1,15 @@
-"""The operators Sort and Slice: order rows and keep a window of them."""
+"""The operators Sort, Slice and Stage: order rows, keep a window of them, leave some of what they hold."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from omnigraph.compile.checked import EntityRef
-from omnigraph.compile.plan.operators import Field, Slice, Sort, SortBy
+from omnigraph.compile.checked import EntityRef, Field
+from omnigraph.compile.plan.operators import Output, Slice, Sort, SortBy
 from omnigraph.engine.read.bindings import Bindings, concat
-from omnigraph.engine.read.columns.row_ids import Integers
+from omnigraph.engine.read.columns.compare import codes_of
+from omnigraph.engine.read.columns.row_ids import Integers, count_up
 from omnigraph.engine.read.operators.row_order import (
     Column,
     bounds,
@@ -15,7 +17,8 @@ from omnigraph.engine.read.operators.row_order import (
     select_first,
     sort_rows,
 )
-from omnigraph.engine.read.operators.rows import Groups, Rows, value_column
+from omnigraph.engine.read.operators.rows import Groups, Rows, value_column, value_columns
+from omnigraph.engine.read.operators.tally import renumber
 from omnigraph.engine.read.reader import Reader
 
 _SELECT_PART = 8
@@ -24,6 +27,9 @@ _SELECT_PART = 8
 
 def cut(operator: Slice, tables: Iterable[Rows], reader: Reader) -> Iterator[Rows]:
     """Keep a window of the rows; once it is full no more rows are read."""
+    if operator.per:
+        yield _cut_each(operator, list(tables), reader)
+        return
     start, end = bounds(operator.window, reader)
     passed = 0
     for rows in tables:
@@ -34,6 +40,42 @@ def cut(operator: Slice, tables: Iterable[Rows], reader: Reader) -> Iterator[Row
         passed += rows.rows
         if end is not None and passed >= end:
             return
+
+
+def _cut_each(operator: Slice, tables: list[Rows], reader: Reader) -> Rows:
+    """Keep a window of the rows that are equal in some values; all rows stay in their order."""
+    start, end = bounds(operator.window, reader)
+    rows = _join_tables(tables)
+    codes = np.zeros(rows.rows, dtype=np.int64)
+    for expr in operator.per:
+        more = renumber(codes_of(value_column(expr, rows, reader)))
+        codes = renumber(codes * (int(more.max(initial=0)) + 1) + more)
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes) if len(codes) else np.zeros(0, dtype=np.int64)
+    places = np.empty(rows.rows, dtype=np.int64)
+    places[order] = count_up(rows.rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    wanted = (places >= start) if end is None else (places >= start) & (places < end)
+    return rows.take(np.flatnonzero(wanted))
+
+
+def _join_tables(tables: list[Rows]) -> Rows:
+    if isinstance(tables[0], Groups):
+        return tables[0]
+    return concat([one.unweighted() for one in tables if isinstance(one, Bindings)])
+
+
+def leave(
+    entities: Sequence[str], values: Sequence[Output], rows: Rows, reader: Reader
+) -> Bindings:
+    """Leave some entities of rows, and named values that they carry."""
+    if isinstance(rows, Bindings):
+        rows = rows.unweighted()
+    source = rows if isinstance(rows, Bindings) else rows.samples
+    columns = value_columns([one.expr for one in values], rows, reader)
+    carried = {
+        one.name: column.cast(one.type.arrow) for one, column in zip(values, columns, strict=True)
+    }
+    return Bindings({name: source.columns[name] for name in entities}, rows.rows, None, carried)
 
 
 def sort(operator: Sort, tables: Iterable[Rows], names: Iterable[str], reader: Reader) -> Rows:
