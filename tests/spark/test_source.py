@@ -372,11 +372,10 @@ def test_an_option_with_another_meaning_is_refused_with_the_right_one(
     assert instead in str(refused.value.hint)
 
 
-def test_options_of_a_table_of_the_catalog_are_those_of_the_source(things: Graph) -> None:
-    wrapped = {"option.type": "Thing", "option.columns": "name", "location": f"file:{things.uri}"}
-    source = GraphSource({**wrapped, "provider": "omnigraph", "owner": "me"})
-    assert source.schema().names == ["name"]
-    assert source.parsed.location.uri == things.uri
+def test_a_table_of_the_catalog_is_refused_with_the_view_that_works(things: Graph) -> None:
+    with pytest.raises(UserInputError, match=r"CREATE TABLE .* is not possible") as refused:
+        GraphSource({"option.type": "Thing", "location": f"file:{things.uri}", "type": "Thing"})
+    assert "CREATE TEMPORARY VIEW" in str(refused.value.hint)
 
 
 def test_an_error_leaves_the_source_with_its_hint_and_without_our_frames(things: Graph) -> None:

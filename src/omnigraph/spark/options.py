@@ -1,7 +1,7 @@
 """The options of the data sources: which graph, branch, type and columns a read or write names."""
 
 import os
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import wraps
@@ -48,9 +48,6 @@ ADVICE: Final = {
 """Options of other formats and of earlier versions whose meaning is not ours, each with what to do instead."""
 
 
-TABLE_OPTIONS: Final = ("location", "owner", "provider", "external", "is_managed_location")
-"""What Spark adds for a table of its catalog; they say nothing that we need."""
-
 CATALOG: Final = "option."
 """The prefix that Spark gives the options of a table of its catalog."""
 
@@ -91,20 +88,21 @@ def open_at(location: StoreLocation, *, read_only: bool) -> Graph:
     return open(location.uri, read_only=read_only, storage_options=dict(location.options))
 
 
-def unwrap_options(options: Mapping[str, str]) -> MutableMapping[str, str]:
-    """Give the options as `option()` gives them: Spark's catalog adds a prefix, and names the path of a table its location."""
-    found = options if isinstance(options, MutableMapping) else dict(options)
-    for name in [name for name in found if name.lower().startswith(CATALOG)]:
-        found.setdefault(name[len(CATALOG) :], found.pop(name))
-    if "location" in found:
-        found.setdefault("path", found["location"].removeprefix("file:"))
-    return found
+def _refuse_catalog(options: Mapping[str, str]) -> None:
+    """Refuse a table of Spark's catalog where it is created: Spark passes none of its options on to reads."""
+    if any(name.lower() == "location" or name.lower().startswith(CATALOG) for name in options):
+        raise UserInputError(
+            "CREATE TABLE ... USING omnigraph is not possible: Spark passes no options of its tables on; "
+            "nothing was created",
+            hint="use CREATE TEMPORARY VIEW ... USING omnigraph OPTIONS (path '...', type '...')",
+        )
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Parse the options of `format("omnigraph")`; refuse unknown ones by name."""
+    _refuse_catalog(options)
     refuse_advised(options, ADVICE, "omnigraph")
-    require_known(options, (*OPTIONS, *MOMENTS, *TABLE_OPTIONS), "omnigraph")
+    require_known(options, (*OPTIONS, *MOMENTS), "omnigraph")
     location = parse_location(options, "omnigraph")
     if not options.get("type"):
         raise UserInputError(
@@ -140,7 +138,10 @@ def parse_location(options: Mapping[str, str], format: str) -> StoreLocation:
 
 def make_absolute(uri: str) -> str:
     """Spell a uri so that every process understands it: tasks run in directories of their own."""
-    return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
+    if "://" in uri:
+        return uri
+    # Spark writes a path of this machine as file:/path.
+    return os.path.abspath(os.path.expanduser(uri.removeprefix("file:")))
 
 
 def require_known(options: Mapping[str, str], known: Sequence[str], format: str) -> None:

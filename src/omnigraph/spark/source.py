@@ -20,7 +20,6 @@ from omnigraph.spark.options import (
     parse_count,
     parse_options,
     tell_briefly,
-    unwrap_options,
 )
 from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
 from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
@@ -45,7 +44,7 @@ class GraphSource(DataSource):
 
     @tell_briefly
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        self.options = unwrap_options(options)
+        self.options = options
         self.parsed: SourceOptions = parse_options(self.options)
         # With `from_branch` the first write creates the branch, so there may be nothing to pin yet.
         self.pin: Pin | None = (
