@@ -164,3 +164,20 @@ def test_every_form_reads_an_earlier_commit(tmp_path: Path) -> None:
     )
     assert [row["name"] for row in made.query(text, at=before).rows] == ["A"]
     assert [row["name"] for row in made.query(text).rows] == ["A", "B"]
+
+
+def test_a_whole_entity_shows_its_properties_in_the_order_of_the_schema(graph: Graph) -> None:
+    declared = ["imo", "name", "kind", "built", "dwt", "ok"]
+    columns = graph.query("query q() { match { $v: Vessel } return { $v.* } }").columns
+    assert columns == [f"v.{name}" for name in declared]
+    row = graph.query("query q() { match { $v: Vessel } return { entity($v) as v } }").rows[0]
+    assert list(row["v"]) == ["id", *declared]
+
+
+def test_a_union_is_ordered_by_its_columns_only(graph: Graph) -> None:
+    part = "match { $p: Port } return { $p.code as code }"
+    ordered = f"query q() {{ {part} union all {part} order {{ code desc }} limit 2 }}"
+    assert [row["code"] for row in graph.query(ordered).rows] == ["NLRTM", "NLRTM"]
+    with pytest.raises(QueryError, match="ordered by its columns: code: String") as caught:
+        graph.query(f"query q() {{ {part} union {part} order {{ $p.lat }} }}")
+    assert caught.value.code == "T62"

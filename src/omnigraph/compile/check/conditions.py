@@ -13,8 +13,8 @@ from omnigraph.compile.check.expressions import (
     comparable,
     function_name,
     is_null,
-    list_properties,
     member_of,
+    order_properties,
     refuse_blob,
     render_expression,
     render_type,
@@ -535,9 +535,9 @@ def _make_struct(expr: tree.CallExpr, entity: EntityRef, bound: Bound, context: 
     fields: list[tuple[str, Operand]] = [("id", entity)]
     if variable.kind is VariableKind.EDGE:
         fields += [(word, _refer(entity, end, TEXT)) for word, end in _ENDS.items()]
-    for name, declared in list_properties(variable, context).items():
+    for declared in order_properties(variable, context):
         if not declared.type.is_blob:
-            fields.append((name, _refer(entity, name, declared.type)))
+            fields.append((declared.name, _refer(entity, declared.name, declared.type)))
     return Call(
         function="entity",
         arguments=tuple(value for _, value in fields),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.catalog.model import Property
+from omnigraph.catalog.model import Property, TableType, order_columns
 from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime
 from omnigraph.compile.check.context import ANONYMOUS, Context, Scope
@@ -93,9 +93,19 @@ def check_parameter(expr: tree.VariableExpr, context: Context) -> ParamRef:
 
 def list_properties(bound: Variable, context: Context) -> Mapping[str, Property]:
     """The declared properties of what a variable stands for."""
+    return _find_type(bound, context).properties
+
+
+def order_properties(bound: Variable, context: Context) -> list[Property]:
+    """The declared properties of what a variable stands for, in the order of the schema."""
+    type_ = _find_type(bound, context)
+    return [type_.properties[name] for name in order_columns(type_, type_.properties)]
+
+
+def _find_type(bound: Variable, context: Context) -> TableType:
     if bound.kind is VariableKind.NODE:
-        return context.catalog.nodes[bound.type_name].properties
-    return context.catalog.edges[bound.type_name].properties
+        return context.catalog.nodes[bound.type_name]
+    return context.catalog.edges[bound.type_name]
 
 
 def report_edge_misuse(name: str, span: Span, how: str, context: Context) -> None:

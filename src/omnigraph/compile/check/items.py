@@ -9,7 +9,7 @@ from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
     function_name,
     is_null,
-    list_properties,
+    order_properties,
     refuse_blob,
     render_expression,
 )
@@ -85,14 +85,14 @@ def _check_item_columns(
         context.findings.report("T61", item.span, message)
     if bound is None or bound.variable is None:
         return
-    for name, declared in list_properties(bound.variable, context).items():
+    for declared in order_properties(bound.variable, context):
         if not declared.type.is_blob:
             nullable = declared.type.nullable or bound.nullable
             yield (
-                f"{item.expr.variable}.{name}",
+                f"{item.expr.variable}.{declared.name}",
                 PropertyRef(
                     variable=bound.variable.name,
-                    property=name,
+                    property=declared.name,
                     type=replace(declared.type, nullable=nullable),
                     span=item.span,
                 ),

@@ -223,6 +223,8 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
     joined = tuple((every, _check_single(query, one, context)) for every, one in read.union)
     for (_, other), (_, written) in zip(joined, read.union, strict=True):
         _check_joined(first, other, written, context)
+    if read.union:
+        _check_union_order(read, first, context)
     checked = replace(first, union=joined, variables=context.variables)
     return replace(checked, demands=list_demands(checked))
 
@@ -300,6 +302,14 @@ def _check_joined(
             "order, offset and limit stand behind the last read of a union, for all of its rows"
         )
         context.findings.report("T62", written.span, message)
+
+
+def _check_union_order(read: tree.Read, first: CheckedRead, context: Context) -> None:
+    """Check that the rows of a union are ordered by columns: entities of one read mean nothing in another."""
+    for written, key in zip(read.order, first.order, strict=False):
+        if not isinstance(key.key, str):
+            message = f"the rows of a union are ordered by its columns: {_list_columns(first)}"
+            context.findings.report("T62", written.span, message)
 
 
 def _list_columns(read: CheckedRead) -> str:
