@@ -107,22 +107,25 @@ def test_a_fork_costs_the_same_whatever_the_table_holds(store: Store, asked: Ask
 # ---- keyed rows
 
 
-def test_a_guarded_swap_asks_five_times_and_reads_no_rows(store: Store, asked: Asked) -> None:
+def test_a_guarded_swap_asks_four_times_and_reads_no_rows(store: Store, asked: Asked) -> None:
     image = opened(store)
-    rows = store.manifest
+    rows, deletions = store.manifest, 0
     for number in range(40):
         fresh = link(f"c{number}", head_of(image.rows))
         version, requests = asked(partial(rows.swap, image, fresh, "head"))
+        counts = dict(requests.counts())
+        # A fragment whose rows are all replaced goes as a whole; one that keeps rows needs a file of deletions.
+        deletions += counts.pop("PUT deletion", 0)
         if number > 0:
-            assert requests.counts() == {
+            assert counts == {
                 "LIST manifest": 1,
                 "PUT data": 1,
-                "PUT deletion": 1,
                 "PUT manifest": 1,
                 "PUT txn": 1,
             }
         image, requests = asked(partial(rows.load, None, version))
         assert len(requests) == 0
+    assert deletions <= 6
 
 
 def test_a_warm_load_is_one_probe_and_on_a_branch_one_read_more(store: Store, asked: Asked) -> None:

@@ -38,6 +38,7 @@ from omnigraph.language.query.tree import (
     Negation,
     Not,
     NowExpr,
+    Option,
     Optional,
     OrderKey,
     Param,
@@ -404,6 +405,11 @@ def statements(*, extended: bool = False) -> st.SearchStrategy[Statement]:
     )
 
 
+def _options() -> st.SearchStrategy[Option]:
+    values = st.booleans() | st.text(max_size=12)
+    return st.builds(Option, name=names, value=values, span=st.just(NOWHERE))
+
+
 def queries(*, extended: bool = False) -> st.SearchStrategy[Query]:
     """Whole declarations, right in form only: no name need exist and no type need fit."""
     writes = st.lists(statements(extended=extended), min_size=1, max_size=3).map(tuple)
@@ -413,6 +419,7 @@ def queries(*, extended: bool = False) -> st.SearchStrategy[Query]:
         params=st.lists(_params(), max_size=3).map(tuple),
         description=st.none() | st.text(max_size=12),
         instruction=st.none() | st.text(max_size=12),
+        mcp=st.none() | st.lists(_options(), min_size=1, max_size=2).map(tuple),
         body=st.one_of(reads(extended=extended), writes),
         span=st.just(NOWHERE),
     )

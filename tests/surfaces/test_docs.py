@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from omnigraph.surfaces.cli.calls import GLOBAL_FLAGS
 from omnigraph.surfaces.cli.main import main
 from tests.support.reference import commands
 
@@ -76,6 +77,7 @@ def test_commands_that_a_page_shows_have_the_options_that_it_shows(page: Path) -
         options = {
             option for one in known[name].params for option in (*one.opts, *one.secondary_opts)
         }
+        options |= {one for flag in GLOBAL_FLAGS for one in re.findall(r"--?[a-z-]+", flag)}
         wrong = [
             word for word in words if word.startswith("-") and word.partition("=")[0] not in options
         ]

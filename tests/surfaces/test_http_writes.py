@@ -219,6 +219,7 @@ def test_stored_queries_run_by_name(http: httpx.Client) -> None:
     assert listed["names"] == {
         "name": "names",
         "tool_name": "names",
+        "exposed": True,
         "description": None,
         "instruction": None,
         "mutation": False,

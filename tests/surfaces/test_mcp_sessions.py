@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 
 import omnigraph
+from omnigraph.errors import QueryError
 from omnigraph.surfaces.cli.agents import open_backend
 from omnigraph.surfaces.http.admission import Admission
 from omnigraph.surfaces.http.agents import LocalBackend
@@ -191,11 +192,6 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], Callable[[dict[str, Any]], Any]]]
         lambda done: done["affected_nodes"] == 1,
     ),
     "a read by mutate": ("mutate", {"query": ALL}, lambda done: done["rows"]),
-    "an extension that is not allowed": (
-        "query",
-        {"query": "query q() { match { $p: Person  $p.note is null } return { $p.name } }"},
-        lambda done: done["rows"],
-    ),
     "lines that are none": ("load", {"data": "name,age\nada,3\n"}, lambda done: done["total_rows"]),
 }
 
@@ -317,3 +313,49 @@ def test_examples_fit_the_schema(session: Session) -> None:
         "omnigraph://SCHEMA",
     ):
         assert session.read_resource(uri) is None
+
+
+# ---- stored queries
+
+
+STORED = """
+query hidden() @mcp(expose: false) { match { $p: Person } return { count($p) as people } }
+query names() @mcp(tool_name: "list_people") { match { $p: Person } return { $p.name as name } }
+"""
+
+
+def test_a_stored_query_says_whether_it_is_a_tool_and_what_the_tool_is_called(
+    place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "stored.gq").write_text(STORED)
+    backend = open_backend(str(place), "ada", str(tmp_path), read_only=False)
+    session = Session(backend, "s2")
+    tools = {tool.name for tool in session.list_tools()}
+    assert "list_people" in tools
+    assert not tools & {"hidden", "names"}
+    assert ask(session, "list_people", limit=1)["rows"] == [{"name": "p0000"}]
+    with omnigraph.open(place) as graph:
+        stored = graph.stored_queries(tmp_path)
+        assert stored.query("hidden").rows == [{"people": 250}]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        'expose: "no"',
+        "tool_name: true",
+        'tool_name: "a b"',
+        "hide: true",
+        "expose: true, expose: true",
+    ],
+)
+def test_an_option_that_mcp_does_not_know_is_refused(
+    place: Path, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "stored.gq").write_text(STORED.replace("expose: false", option))
+    with (
+        omnigraph.open(place) as graph,
+        pytest.raises(QueryError, match="option of @mcp") as caught,
+    ):
+        graph.stored_queries(tmp_path)
+    assert caught.value.code == "T64"

@@ -57,19 +57,24 @@ class StoredQuery:
     params: tuple[ValueDescriptor, ...]
     description: str | None = None
     instruction: str | None = None
+    exposed: bool = True
+    """Whether it is a tool of the Model Context Protocol; it can be called by name in any case."""
+    named: str | None = None
+    """The name of its tool, where `@mcp` gives one."""
     path: Path = field(repr=False)
     text: str = field(repr=False)
 
     @property
     def tool_name(self) -> str:
         """Its name for callers whose names are words of letters, digits and underscores."""
-        return re.sub(r"\W", "_", self.name, flags=re.ASCII)
+        return self.named or re.sub(r"\W", "_", self.name, flags=re.ASCII)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         return {
             "name": self.name,
             "tool_name": self.tool_name,
+            "exposed": self.exposed,
             "description": self.description,
             "instruction": self.instruction,
             "mutation": self.mutation,
@@ -144,8 +149,10 @@ def read_stored_queries(directory: Path, graph: RunsQueries) -> StoredQueries:
     for path in paths:
         for query in _read_file(path, graph.catalog):
             _refuse_second(query, found.get(query.name), "name")
-            _refuse_second(query, tools.get(query.tool_name), "tool name")
-            found[query.name] = tools[query.tool_name] = query
+            found[query.name] = query
+            if query.exposed:
+                _refuse_second(query, tools.get(query.tool_name), "tool name")
+                tools[query.tool_name] = query
     return StoredQueries(graph, dict(sorted(found.items())))
 
 
@@ -166,12 +173,15 @@ def _read_file(path: Path, catalog: Catalog) -> list[StoredQuery]:
 
 def _describe(query: Query, source: Source, catalog: Catalog, path: Path) -> StoredQuery:
     checked = check(query, catalog, source)
+    options = {option.name.text: option.value for option in query.mcp or ()}
     return StoredQuery(
         name=query.name.text,
         mutation=query.is_mutation,
         params=tuple(describe_value(name, one.type) for name, one in checked.params.items()),
         description=query.description,
         instruction=query.instruction,
+        exposed=bool(options.get("expose", True)),
+        named=None if "tool_name" not in options else str(options["tool_name"]),
         path=path,
         text=source.text,
     )

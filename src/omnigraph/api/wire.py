@@ -288,6 +288,7 @@ class QueryCatalogEntry(TypedDict):
 
     name: str
     tool_name: str
+    exposed: bool
     description: str | None
     instruction: str | None
     mutation: bool

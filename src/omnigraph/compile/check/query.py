@@ -1,5 +1,6 @@
 """A query as a whole: its parameters and body together, and the error its findings make."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -76,6 +77,7 @@ def check_findings(
         variables={},
         check_block=check_block,
     )
+    check_exposure(query.mcp or (), report)
     checked: Checked
     if isinstance(query.body, tree.Read):
         checked = check_read(query, query.body, context)
@@ -164,6 +166,31 @@ DIMENSION_MAX = 2**31 - 1
 RESERVED_PREFIX = "__"
 
 _SCALARS = {str(scalar): scalar for scalar in Scalar}
+
+
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def check_exposure(options: Sequence[tree.Option], report: Findings) -> None:
+    """Check what `@mcp(…)` says: `expose` is true or false, `tool_name` a word, each at most once."""
+    seen: set[str] = set()
+    for option in options:
+        name, value = option.name.text, option.value
+        if name in seen or not _is_option(name, value):
+            message = (
+                f"'{name}' is no option of @mcp here: it takes expose: true or false, and tool_name: a"
+                " text of letters, digits and underscores, each at most once"
+            )
+            report.report(
+                "T64", option.span, message, fix='@mcp(expose: true, tool_name: "find_person")'
+            )
+        seen.add(name)
+
+
+def _is_option(name: str, value: str | bool) -> bool:
+    if name == "expose":
+        return isinstance(value, bool)
+    return name == "tool_name" and isinstance(value, str) and bool(_TOOL_NAME.fullmatch(value))
 
 
 def check_parameters(declared: Sequence[tree.Param], report: Findings) -> Mapping[str, Parameter]:

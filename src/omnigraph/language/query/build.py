@@ -41,6 +41,7 @@ from omnigraph.language.query.tree import (
     Negation,
     Not,
     NowExpr,
+    Option,
     Optional,
     OrderKey,
     Param,
@@ -133,12 +134,14 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def query(self, keyword: Token, name: Token, params: tuple[Param, ...], *rest: Any) -> Query:
         *annotations, _, body, end = rest
-        texts = {str(key): unquote(text) for key, text in annotations}
+        texts = {str(key): unquote(text) for key, text in annotations if key.type != "MCP"}
+        exposure = next((options for key, options in annotations if key.type == "MCP"), None)
         return Query(
             name=_name(name),
             params=params,
             description=texts.get("@description"),
             instruction=texts.get("@instruction"),
+            mcp=exposure,
             body=body,
             span=_join_spans(keyword, end),
         )
@@ -160,6 +163,13 @@ class TreeBuilder(Transformer[Token, Any]):
     def vector_type(self, start: Token, size: Token, end: Token, mark: Token | None) -> ParamType:
         span = _join_spans(start, mark or end)
         return ParamType(dimension=whole(size), nullable=mark is not None, span=span)
+
+    def mcp(self, name: Token, *parts: Any) -> tuple[Token, tuple[Option, ...]]:
+        return name, parts[:-1]
+
+    def option(self, name: Token, value: Token) -> Option:
+        given = unquote(value) if value.type == "STRING" else value.type == "TRUE"
+        return Option(name=_name(name), value=given, span=_join_spans(name, value))
 
     def annotation(self, name: Token, text: Token, _end: Token) -> tuple[Token, Token]:
         return name, text

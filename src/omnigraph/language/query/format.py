@@ -18,6 +18,7 @@ from omnigraph.language.query.tree import (
     Filter,
     Insert,
     Negation,
+    Option,
     Optional,
     PropertyMatch,
     Query,
@@ -144,6 +145,8 @@ class _Layout:
     def _query(self, query: Query) -> None:
         texts = (("description", query.description), ("instruction", query.instruction))
         annotations = [f"@{name}({quote(text)})" for name, text in texts if text is not None]
+        if query.mcp is not None:
+            annotations.append(f"@mcp({', '.join(map(_spell_option, query.mcp))})")
         self._head(query, "" if annotations else " {")
         if annotations:
             for annotation in annotations:
@@ -382,3 +385,8 @@ def _before_parenthesis(tokens: list[Token]) -> set[int]:
         elif following == "RPAREN":
             found.add(at)
     return found
+
+
+def _spell_option(option: Option) -> str:
+    value = option.value
+    return f"{option.name.text}: {quote(value) if isinstance(value, str) else str(value).lower()}"

@@ -16,7 +16,7 @@ from omnigraph.language.query.wording import render_token
 from omnigraph.language.source import Source, Span
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
-ANNOTATIONS = ("@description", "@instruction")
+ANNOTATIONS = ("@description", "@instruction", "@mcp")
 INTEGER_MAX = 2**63 - 1
 _INTEGER_DIGITS_MAX = len(str(INTEGER_MAX))
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -111,7 +111,7 @@ def _check_annotation(_source: Source, state: ParserState, token: Token) -> Find
         span_of(token),
         message,
         label=label,
-        expected='@description("…") and @instruction("…"), each at most once',
+        expected='@description("…"), @instruction("…") and @mcp(…), each at most once',
     )
 
 
@@ -123,6 +123,7 @@ _NOTICES: dict[str, Notice] = {
     "ASC": _check_direction,
     "DESC": _check_direction,
     "ANNOTATION": _check_annotation,
+    "MCP": _check_annotation,
 }
 WATCHED = frozenset(_NOTICES)
 """The terminals about which there may be something to say."""

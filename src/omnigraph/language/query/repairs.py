@@ -55,7 +55,7 @@ def _repair_missing_parameters(slip: Slip) -> Repair | None:
     token, name = slip.token, slip.state.previous
     if "_LPAREN" not in slip.choices or slip.state.before.type != "QUERY":
         return None
-    if token.type not in ("LBRACE", "ANNOTATION"):
+    if token.type not in ("LBRACE", "ANNOTATION", "MCP"):
         return None
     end = span_of(name).end
     return Repair(

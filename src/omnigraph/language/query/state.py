@@ -88,7 +88,7 @@ class ParserState:
     def _owner(self, token: Token) -> str:
         if token.type in ("GROUP", "LBRACKET", "CASE"):
             return str(token)
-        if not self.opened and self.previous.type != "ANNOTATION":
+        if not self.opened and self.previous.type not in ("ANNOTATION", "MCP"):
             return f"query {shorten(str(self.query))}"
         if token.type == "LBRACE" and self.previous.type in ("WORD", "GREATER"):
             return HOPS

@@ -54,6 +54,7 @@ _TOKEN = re.compile(
     | (?P<TYPE> [A-Z][A-Za-z0-9_]*+ )
     | (?P<STRING> "(?: [^"\\]++ | \\. )*+" )
     | (?P<NUMBER> [0-9] (?: [eE][+-][0-9] | [A-Za-z0-9_] | \.[A-Za-z0-9_] )*+ \.?+ )
+    | (?P<MCP> @mcp(?![A-Za-z0-9_]) )
     | (?P<ANNOTATION> @[A-Za-z0-9_]*+ )
     | (?P<OPEN_STRING> "[^\n]*+ )
     | (?P<STRAY> . )

@@ -473,6 +473,15 @@ Statement = Insert | Update | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """`expose: false` in `@mcp(…)`."""
+
+    name: Name
+    value: str | bool
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """One named declaration; the body is a read or a tuple of statements."""
 
@@ -480,6 +489,8 @@ class Query:
     params: tuple[Param, ...] = ()
     description: str | None = None
     instruction: str | None = None
+    mcp: tuple[Option, ...] | None = None
+    """What `@mcp(…)` says about the tool of the query; None without it."""
     body: Read | tuple[Statement, ...]
     span: Span = NOWHERE
 

@@ -36,6 +36,7 @@ _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).ite
     "SCALAR": "a type",
     "VECTOR": "'Vector'",
     "ANNOTATION": "an annotation",
+    "MCP": "an annotation",
     "EDGE_OPEN": "'<'",
     "LBRACE": "'{'",
     "RBRACE": "'}'",

@@ -75,7 +75,8 @@ class Session:
         if self.branch is not None:
             yield PROPOSE
         for entry in self._backend.list_queries():
-            yield make_stored_tool(entry)
+            if entry["exposed"]:
+                yield make_stored_tool(entry)
 
     def _may(self, tool: Tool) -> bool:
         if self._read_only and tool.writes:
