@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
+from omnigraph.api import loading
 from omnigraph.api.graph import Graph
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import mint_header
@@ -19,7 +21,6 @@ from omnigraph.errors import ConstraintError, KeyConflict, OmniError, Referentia
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
 from omnigraph.pipeline.input.sources import identify_source
-from omnigraph.pipeline.keys import plan
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     graph: Graph, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = rows == "few nodes"
-    monkeypatch.setattr(plan, "CACHED_IDS_ROWS", 60 if few else 59)
+    choose, bound = loading.choose_here, 60 if few else 59
+    monkeypatch.setattr(
+        loading, "choose_here", lambda *given: replace(choose(*given), held_ids_max=bound)
+    )
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]
     assert phases(graph, source) == expected

@@ -17,6 +17,7 @@ from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.catalog.model import order_columns
+from omnigraph.catalog.names import SYSTEM_COLUMNS
 from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
@@ -245,7 +246,8 @@ class Snapshot:
         return public_reader(self._translate_reader(rows))
 
     def _require_columns(self, type_name: str, names: Iterable[str], stored: Sequence[str]) -> None:
-        unknown = next((name for name in names if name not in stored), None)
+        known = {*stored, *SYSTEM_COLUMNS}
+        unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
             hint = f"the columns are {', '.join(self._order(type_name, stored))}"
             raise NotFound(f"column of {type_name}", unknown, known=stored, hint=hint)

@@ -57,7 +57,7 @@ def found(graph: Graph, condition: str) -> list[Any]:
 
 
 def test_parts_stay_parts_and_find_every_row(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
     add(graph, 0, 100)
     segments = built(graph)
     assert set(segments.values()) == {INDEX_SEGMENTS_MAX // 2}
@@ -73,7 +73,7 @@ def test_ranks_do_not_depend_on_parts(
 ) -> None:
     words = '$p.bio, "tea 7 17 likes"'
     text = f"query q() {{ match {{ $p: Person }} return {{ $p.name }} order {{ bm25({words}) }} limit 12 }}"
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
     with omnigraph.init(tmp_path / "whole", SCHEMA, config=STEPS) as whole:
         for one in (graph, whole):
             add(one, 0, 100)
@@ -83,7 +83,7 @@ def test_ranks_do_not_depend_on_parts(
 
 
 def test_parts_that_find_no_room_become_one(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_: ())
+    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
     for start in range(0, 500, 50):
         add(graph, start, 50)
         segments = built(graph)

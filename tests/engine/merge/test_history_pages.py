@@ -160,7 +160,7 @@ def test_after_a_cleanup_the_feed_has_a_gap_and_a_baseline_closes_it(
     unreadable = chain.index(gap["first_unreadable_commit_id"])
     with pytest.raises(HistoryReclaimed) as gone:
         fresh.commit_changes(chain[unreadable])
-    assert gone.value.details["history_reclaimed"]["table_key"] == "node:Person"
+    assert gone.value.details["history_reclaimed"]["table_key"] == "__manifest"
     found = fresh.baseline(tmp_path / "state.jsonl")
     assert fresh.changes(since=found.cursor).caught_up
     assert len(fresh.changes(since=chain[-2]).blocks) == 1
