@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.api import loading
 from omnigraph.api.graph import Graph
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
+from omnigraph.engine.write.runner_choice import choose_here
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
@@ -119,9 +119,10 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     graph: Graph, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = rows == "few nodes"
-    choose, bound = loading.choose_here, 60 if few else 59
+    bound = 60 if few else 59
     monkeypatch.setattr(
-        loading, "choose_here", lambda *given: replace(choose(*given), held_ids_max=bound)
+        "omnigraph.api.loading.choose_here",
+        lambda *given: replace(choose_here(*given), held_ids_max=bound),
     )
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]
