@@ -12,13 +12,13 @@ STEPS = 5
 CHUNK = 30
 
 
-@pytest.mark.parametrize("first", range(0, 300, CHUNK))
+@pytest.mark.parametrize("first", range(0, 90, CHUNK))
 def test_a_random_schedule_of_faults_leaves_whole_writes(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + CHUNK):
         simulate(tmp_path, seed, STEPS)
 
 
-@pytest.mark.parametrize("seed", range(100_000, 100_004))
+@pytest.mark.parametrize("seed", range(100_000, 100_002))
 def test_processes_that_are_killed_leave_whole_writes(seed: int, tmp_path: Path) -> None:
     simulate(tmp_path, seed, STEPS, kills=0.6)
 
