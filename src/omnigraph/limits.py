@@ -180,11 +180,11 @@ HOLDER_POLL_SECONDS = 0.25
 CLAIM_POLL_SECONDS = 0.02
 """How soon a writer whose wait is over looks again whether a holder of its locks took it along."""
 
-TURNS_KNOWN = 8
-"""Turns of a lock from which a writer concludes how long those before it take at least; fewer tell nothing."""
+LOCK_TIMES_KNOWN = 8
+"""Times for which a lock was held, from which a writer concludes how long those before it take; fewer tell nothing."""
 
-TURNS_LOCKS_MAX = 256
-"""Locks of which a process remembers the last turns."""
+LOCK_TIMES_LOCKS_MAX = 256
+"""Locks of which a process remembers how long they were held last."""
 
 GROUP_MEMBERS_MAX = 64
 """Writes that share one publish at most: what one sidecar should name, and how long the first of them should wait."""

@@ -13,7 +13,6 @@ from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
     AllOf,
-    Among,
     AnyOf,
     Arithmetic,
     Between,
@@ -28,6 +27,7 @@ from omnigraph.language.query.tree import (
     Expr,
     Filter,
     Hops,
+    InList,
     Insert,
     IsNull,
     Item,
@@ -264,7 +264,7 @@ def conditions(*, extended: bool = False) -> st.SearchStrategy[Condition]:
         compare,
         searches,
         st.builds(IsNull, operand=operand, negated=st.booleans(), span=here),
-        st.builds(Among, operand=operand, choices=st.one_of(lists, _variable_exprs), span=here),
+        st.builds(InList, operand=operand, choices=st.one_of(lists, _variable_exprs), span=here),
     )
     return st.recursive(simple, _joined, max_leaves=5)
 

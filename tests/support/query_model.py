@@ -17,7 +17,6 @@ from omnigraph.catalog.types import FLOATS, Scalar
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     BlockValue,
     Bm25,
@@ -31,6 +30,7 @@ from omnigraph.compile.checked import (
     EntityRef,
     Field,
     Hop,
+    InList,
     IsNull,
     Nearest,
     Not,
@@ -46,7 +46,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.plan.algebra import Always, Test
 from omnigraph.compile.plan.operators import Expand
-from omnigraph.compile.plan.visit import list_held, replace_parts, strip_spans
+from omnigraph.compile.plan.visit import list_children, replace_parts, strip_spans
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ def truth(test: Test, row: Row, params: Mapping[str, object]) -> bool | None:
             return (value_of(operand, row, params) is None) != negated
         case Compare():
             return _compared(test, row, params)
-        case Among(operand=operand, choices=choices):
+        case InList(operand=operand, choices=choices):
             values = value_of(choices, row, params)
             if values == ():
                 return False
@@ -503,7 +503,7 @@ def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, objec
         known = {strip_spans(one.expr) for one in keys}
         if isinstance(expr, Aggregate) or strip_spans(expr) in known:
             return [expr]
-        return [part for held in list_held(expr) for part in _parts(held)]
+        return [part for held in list_children(expr) for part in _parts(held)]
 
     kept = [group for group in groups if all(cell(one, group) for one in read.having)]
     order = sorted(kept, key=lambda group: [null_first(value) for value in group])
@@ -519,7 +519,7 @@ def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, objec
 
 
 def _is_condition(part: object) -> bool:
-    return isinstance(part, Compare | IsNull | Among | AllOf | AnyOf | Not)
+    return isinstance(part, Compare | IsNull | InList | AllOf | AnyOf | Not)
 
 
 def _frozen(value: object) -> object:

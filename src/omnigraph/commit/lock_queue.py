@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from omnigraph.ids import TableKey
-from omnigraph.limits import GROUP_MEMBERS_MAX, TURNS_KNOWN, TURNS_LOCKS_MAX
+from omnigraph.limits import GROUP_MEMBERS_MAX, LOCK_TIMES_KNOWN, LOCK_TIMES_LOCKS_MAX
 from omnigraph.storage.lru import Recent
 from omnigraph.values import dataclass
 
@@ -40,15 +40,15 @@ class Waiter:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """The turns of others before a waiter gets its locks, and how long the shortest of the last ones was."""
+class ExpectedWait:
+    """How many writes of others come before a waiter, and how long the shortest of the last ones took."""
 
     count: int
     shortest: float
 
     @property
     def seconds(self) -> float:
-        """How long the waiter waits at least, if no turn is shorter than the last ones were."""
+        """How long the waiter waits at least, if no write takes less than the last ones did."""
         return self.count * self.shortest
 
 
@@ -59,7 +59,7 @@ class LockQueue:
         self._guard = threading.Lock()
         self._held: set[LockKey] = set()
         self._queue: list[Waiter] = []
-        self._turns: Recent[LockKey, deque[float]] = Recent(TURNS_LOCKS_MAX)
+        self._lock_times: Recent[LockKey, deque[float]] = Recent(LOCK_TIMES_LOCKS_MAX)
 
     def __len__(self) -> int:
         """How many wait."""
@@ -124,33 +124,37 @@ class LockQueue:
 
     # ---- how long it takes
 
-    def note_turn(self, keys: Iterable[LockKey], seconds: float) -> None:
+    def note_lock_time(self, keys: Iterable[LockKey], seconds: float) -> None:
         """Remember how long the locks were held."""
         with self._guard:
             for key in keys:
-                known = self._turns.get(key)
-                self._turns.put(key, deque((*(known or ()), seconds), maxlen=TURNS_KNOWN))
+                known = self._lock_times.get(key)
+                self._lock_times.put(key, deque((*(known or ()), seconds), maxlen=LOCK_TIMES_KNOWN))
 
-    def foresee(self, waiter: Waiter) -> Turns | None:
-        """Count the turns before a waiter; None when too little is known of how long they take.
+    def estimate_wait(self, waiter: Waiter) -> ExpectedWait | None:
+        """Count the writes before a waiter; None when too little is known of how long they take.
 
-        Writers that may be taken into a group need one turn for as many as a group may have, the others one each.
+        Writers that may be taken into a group count once for as many as a group may have, the others one each.
         """
         with self._guard:
             if waiter not in self._queue:
                 return None
             before = self._queue[: self._queue.index(waiter)]
-            found = [turns for key in waiter.keys if (turns := self._foresee(waiter, before, key))]
-        return max(found, key=lambda turns: turns.seconds, default=None)
+            found = [
+                wait for key in waiter.keys if (wait := self._estimate_wait(waiter, before, key))
+            ]
+        return max(found, key=lambda wait: wait.seconds, default=None)
 
-    def _foresee(self, waiter: Waiter, before: Collection[Waiter], key: LockKey) -> Turns | None:
-        last = self._turns.get(key)
-        if last is None or len(last) < TURNS_KNOWN:
+    def _estimate_wait(
+        self, waiter: Waiter, before: Collection[Waiter], key: LockKey
+    ) -> ExpectedWait | None:
+        last = self._lock_times.get(key)
+        if last is None or len(last) < LOCK_TIMES_KNOWN:
             return None
         rivals = [one for one in before if key in one.keys]
         alone = sum(one.member is None for one in rivals)
         grouped = len(rivals) - alone
         if waiter.member is not None:
-            # The next holder may take it along, past those that need a turn of their own.
-            return Turns(grouped // GROUP_MEMBERS_MAX, min(last))
-        return Turns(alone + -(-grouped // GROUP_MEMBERS_MAX), min(last))
+            # The next holder may take it along, past those that publish alone.
+            return ExpectedWait(grouped // GROUP_MEMBERS_MAX, min(last))
+        return ExpectedWait(alone + -(-grouped // GROUP_MEMBERS_MAX), min(last))

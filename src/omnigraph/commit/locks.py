@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import field
 from weakref import WeakValueDictionary
 
+from omnigraph.commit.lock_queue import ExpectedWait, LockQueue, Waiter, Wants
 from omnigraph.commit.lock_queue import LockKey as LockKey
-from omnigraph.commit.lock_queue import LockQueue, Turns, Waiter, Wants
 from omnigraph.errors import InternalError, LockTimeout, OmniError
 from omnigraph.ids import TableKey
 from omnigraph.limits import CLAIM_POLL_SECONDS, HOLDER_POLL_SECONDS, LOCK_WAIT_SECONDS
@@ -89,7 +89,7 @@ def _queue_of(root: str) -> LockQueue:
 class _Busy(Exception):
     """A lock did not become free in time, or could not, because of the `turns` of others before."""
 
-    def __init__(self, key: LockKey, turns: Turns | None = None) -> None:
+    def __init__(self, key: LockKey, turns: ExpectedWait | None = None) -> None:
         super().__init__(key.name)
         self.key = key
         self.turns = turns
@@ -130,7 +130,7 @@ class TableLocks:
             yield held_locks
         finally:
             if held_locks is not None:
-                self.queue.note_turn(held_locks.locks, self.runtime.monotonic() - began)
+                self.queue.note_lock_time(held_locks.locks, self.runtime.monotonic() - began)
                 self._give_back(held_locks.locks, held_locks.locks)
 
     @contextmanager
@@ -201,7 +201,7 @@ class TableLocks:
             pause = min(pause * 2, HOLDER_POLL_SECONDS)
             holder = self.holder(keys)
 
-    def _timeout(self, key: LockKey, turns: Turns | None = None) -> LockTimeout:
+    def _timeout(self, key: LockKey, turns: ExpectedWait | None = None) -> LockTimeout:
         holder = self.locks.holder(key.name)
         named = holder is not None and holder.process != 0
         return LockTimeout(
@@ -230,7 +230,7 @@ class TableLocks:
 
     def _refuse_hopeless(self, waiter: Waiter, wait: float) -> None:
         """Refuse at once whoever cannot be served in time: waiting would only make the queue longer for others."""
-        turns = self.queue.foresee(waiter) if wait > 0 else None
+        turns = self.queue.estimate_wait(waiter) if wait > 0 else None
         if turns is not None and turns.seconds > wait and self.queue.leave(waiter):
             raise _Busy(min(waiter.keys), turns)
 

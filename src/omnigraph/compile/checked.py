@@ -205,7 +205,7 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Among:
+class InList:
     """`operand in choices`; choices is a list constant or a list parameter."""
 
     operand: Operand
@@ -233,7 +233,7 @@ class Not:
     part: "Condition"
 
 
-Condition = Compare | IsNull | Among | AllOf | AnyOf | Not | TextMatch
+Condition = Compare | IsNull | InList | AllOf | AnyOf | Not | TextMatch
 
 
 # ---- patterns
@@ -422,7 +422,7 @@ def has_aggregate(expr: object) -> bool:
             return has_aggregate(part)
         case Compare(left=left, right=right):
             return has_aggregate(left) or has_aggregate(right)
-        case Among(operand=operand):
+        case InList(operand=operand):
             return has_aggregate(operand)
         case _:
             return False

@@ -16,7 +16,7 @@ from omnigraph.values import dataclass
 _ZEROS = (0.0, -0.0)
 
 
-class Settled(StrEnum):
+class ConstantTruth(StrEnum):
     """A comparison that is the same for every value of the column; NULL stays unknown."""
 
     TRUE = "true"
@@ -40,7 +40,7 @@ class Either:
     second: Exact
 
 
-Coerced = Exact | Either | Settled
+Coerced = Exact | Either | ConstantTruth
 
 
 def coerce(op: Comparison, value: object, column: PropertyType) -> Coerced:
@@ -50,7 +50,7 @@ def coerce(op: Comparison, value: object, column: PropertyType) -> Coerced:
     mathematically against integer columns and at the column's precision against float columns.
     """
     if value is None:
-        return Settled.UNKNOWN
+        return ConstantTruth.UNKNOWN
     if column.is_list:
         return _membership(value, column)
     return _scalar(op, value, column.scalar)
@@ -81,7 +81,7 @@ def _is_negative_zero(value: object) -> bool:
 def _membership(value: object, column: PropertyType) -> Coerced:
     match coerce_choices((value,), column):
         case ():
-            return Settled.FALSE
+            return ConstantTruth.FALSE
         case (choice,):
             return Exact("contains", choice)
         case choices:
@@ -148,18 +148,18 @@ def _between_integers(op: Comparison, value: float, low: int, high: int) -> Coer
             return _unequal(op)
 
 
-def _unequal(op: Comparison) -> Settled:
+def _unequal(op: Comparison) -> ConstantTruth:
     """Settle a comparison with something that equals no value and has no place in their order."""
-    return Settled.TRUE if op == "!=" else Settled.FALSE
+    return ConstantTruth.TRUE if op == "!=" else ConstantTruth.FALSE
 
 
-def _beyond(op: Comparison, *, above: bool) -> Settled:
+def _beyond(op: Comparison, *, above: bool) -> ConstantTruth:
     """Settle a comparison with a number past one end of the column's range."""
     match op:
         case "<" | "<=":
-            return Settled.TRUE if above else Settled.FALSE
+            return ConstantTruth.TRUE if above else ConstantTruth.FALSE
         case ">" | ">=":
-            return Settled.FALSE if above else Settled.TRUE
+            return ConstantTruth.FALSE if above else ConstantTruth.TRUE
         case "=" | "!=" | "contains" | "starts_with" | "ends_with" | "matches":
             return _unequal(op)
         case _:

@@ -46,7 +46,7 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.plan import Plan, Slot
 from omnigraph.compile.plan.visit import (
     list_bound_variables,
-    list_held,
+    list_children,
     replace_parts,
     strip_spans,
     walk,
@@ -242,7 +242,7 @@ def _list_read(expr: object, variables: dict[str, Variable]) -> frozenset[str]:
         return frozenset()
     if isinstance(expr, PropertyRef | EntityRef):
         return frozenset({expr.variable})
-    return frozenset().union(*(_list_read(one, variables) for one in list_held(expr)))
+    return frozenset().union(*(_list_read(one, variables) for one in list_children(expr)))
 
 
 def _counts_rows(aggregate: Aggregate, variables: dict[str, Variable]) -> bool:

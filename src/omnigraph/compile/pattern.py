@@ -7,13 +7,13 @@ from enum import IntEnum
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
-    Among,
     BlockValue,
     Compare,
     Const,
     Direction,
     EntityRef,
     Hop,
+    InList,
     Operand,
     Pattern,
     PropertyRef,
@@ -406,7 +406,7 @@ def _strength(test: Test) -> _Selectivity:
     match test:
         case Compare(op="=", left=left, right=right) if _is_column_test(left, right):
             return _Selectivity.EQUAL
-        case Among() | TextMatch():
+        case InList() | TextMatch():
             return _Selectivity.AMONG
         case Compare(op="<" | "<=" | ">" | ">=" | "starts_with", left=left, right=right) if (
             _is_column_test(left, right)

@@ -13,13 +13,13 @@ from omnigraph.catalog.values import epoch_milliseconds, item_type
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Call,
     Compare,
     Const,
     EntityRef,
     Field,
+    InList,
     IsNull,
     Not,
     Now,
@@ -29,7 +29,7 @@ from omnigraph.compile.checked import (
     TextMatch,
     Truth,
 )
-from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.errors import InternalError, QueryError
 from omnigraph.language.query.tree import Comparison
@@ -178,7 +178,7 @@ def condition(test: Test, resolve_column: ResolveColumn) -> Column:
         case IsNull(operand=given, negated=negated):
             column = operand(given, resolve_column)
             return column.isNotNull() if negated else column.isNull()
-        case Among(operand=given, choices=Const(value=values)):
+        case InList(operand=given, choices=Const(value=values)):
             return _among(operand(given, resolve_column), given.type, values)
         case AllOf(parts=parts):
             return _fold(parts, resolve_column, lambda a, b: a & b)
@@ -188,7 +188,7 @@ def condition(test: Test, resolve_column: ResolveColumn) -> Column:
             return ~condition(part, resolve_column)
         case TextMatch(function=function):
             raise make_unsupported_error(f"{function}()")
-        case Among():
+        case InList():
             raise InternalError("a plan for Spark was not filled; nothing was read")
         case _:
             assert_never(test)
@@ -221,10 +221,10 @@ def _mask_absent(column: Column, answer: Column) -> Column:
 
 def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column:
     match coerced:
-        case Settled.UNKNOWN:
+        case ConstantTruth.UNKNOWN:
             return F.lit(None).cast("boolean")
-        case Settled.TRUE | Settled.FALSE:
-            return _mask_absent(column, F.lit(coerced is Settled.TRUE))
+        case ConstantTruth.TRUE | ConstantTruth.FALSE:
+            return _mask_absent(column, F.lit(coerced is ConstantTruth.TRUE))
         case Either(first=first, second=second):
             return _with_value(column, type_, first) | _with_value(column, type_, second)
         case Exact(op="contains", value=value) if type_.is_list:

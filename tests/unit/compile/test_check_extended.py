@@ -5,10 +5,10 @@ import pytest
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Const,
     EntityRef,
+    InList,
     IsNull,
     Not,
     ParamRef,
@@ -31,7 +31,7 @@ def test_conditions_combine() -> None:
     assert isinstance(both, AllOf)
     negated = both.parts[1]
     assert isinstance(negated, Not)
-    assert isinstance(negated.part, Among)
+    assert isinstance(negated.part, InList)
     assert isinstance(negated.part.choices, Const)
     assert negated.part.choices.value == ("bulk", "roro")
 
@@ -39,7 +39,7 @@ def test_conditions_combine() -> None:
 def test_a_list_parameter_gives_choices() -> None:
     found = read("match { $v: Vessel  $v.dwt in $l } return { $v }", "$l: [I32]")
     (condition,) = found.pattern.conditions
-    assert isinstance(condition, Among)
+    assert isinstance(condition, InList)
     assert isinstance(condition.choices, ParamRef)
 
 

@@ -88,7 +88,7 @@ TEST = one_of(
     st.builds(tree.Compare, left=EXPRESSION, op=OPS, right=EXPRESSION),
     TEXT,
     st.builds(tree.IsNull, operand=EXPRESSION, negated=st.booleans()),
-    st.builds(tree.Among, operand=EXPRESSION, choices=EXPRESSION),
+    st.builds(tree.InList, operand=EXPRESSION, choices=EXPRESSION),
 )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
-from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce, coerce_choices
 from omnigraph.errors import InternalError
 from omnigraph.language.query.tree import Comparison
 
@@ -44,9 +44,9 @@ def verdict(coerced: Coerced, stored: object) -> bool | None:
         case Exact(op=op, value=value):
             assert type(value) is type(stored), "an exact value has the type of the column"
             return OPERATORS[op](stored, value)
-        case Settled.TRUE | Settled.FALSE:
-            return coerced is Settled.TRUE
-        case Settled.UNKNOWN:
+        case ConstantTruth.TRUE | ConstantTruth.FALSE:
+            return coerced is ConstantTruth.TRUE
+        case ConstantTruth.UNKNOWN:
             return None
         case Either():
             pytest.fail("a scalar column needs no alternatives")
@@ -132,32 +132,32 @@ def test_a_number_meets_a_single_column_at_its_precision(
         (Scalar.I32, "=", 120, Exact("=", 120)),
         (Scalar.I32, "=", 2.0, Exact("=", 2)),
         (Scalar.I32, "=", -0.0, Exact("=", 0)),
-        (Scalar.I32, "=", 2.7, Settled.FALSE),
-        (Scalar.I32, "!=", 2.7, Settled.TRUE),
+        (Scalar.I32, "=", 2.7, ConstantTruth.FALSE),
+        (Scalar.I32, "!=", 2.7, ConstantTruth.TRUE),
         (Scalar.I32, "<", 2.7, Exact("<=", 2)),
         (Scalar.I32, "<=", 2.7, Exact("<=", 2)),
         (Scalar.I32, ">", 2.7, Exact(">=", 3)),
         (Scalar.I32, ">=", -2.7, Exact(">=", -2)),
-        (Scalar.I32, "<", 3_000_000_000, Settled.TRUE),
-        (Scalar.I32, "=", 3_000_000_000, Settled.FALSE),
-        (Scalar.I32, "!=", 3_000_000_000, Settled.TRUE),
+        (Scalar.I32, "<", 3_000_000_000, ConstantTruth.TRUE),
+        (Scalar.I32, "=", 3_000_000_000, ConstantTruth.FALSE),
+        (Scalar.I32, "!=", 3_000_000_000, ConstantTruth.TRUE),
         (Scalar.I32, ">", 2147483646.5, Exact(">=", 2147483647)),
-        (Scalar.I32, ">", 2147483647.5, Settled.FALSE),
-        (Scalar.U32, ">=", -1, Settled.TRUE),
+        (Scalar.I32, ">", 2147483647.5, ConstantTruth.FALSE),
+        (Scalar.U32, ">=", -1, ConstantTruth.TRUE),
         (Scalar.U64, "=", 2**64 - 1, Exact("=", 2**64 - 1)),
-        (Scalar.U64, "=", 2**64, Settled.FALSE),
-        (Scalar.I64, "<", 2**63, Settled.TRUE),
+        (Scalar.U64, "=", 2**64, ConstantTruth.FALSE),
+        (Scalar.I64, "<", 2**63, ConstantTruth.TRUE),
         (Scalar.I64, "=", 2**63 - 1, Exact("=", 2**63 - 1)),
-        (Scalar.I64, "<", math.inf, Settled.TRUE),
-        (Scalar.I64, ">", math.nan, Settled.FALSE),
+        (Scalar.I64, "<", math.inf, ConstantTruth.TRUE),
+        (Scalar.I64, ">", math.nan, ConstantTruth.FALSE),
         (Scalar.F64, "=", 3, Exact("=", 3.0)),
         (Scalar.F32, "=", 0.1, Exact("=", 0.10000000149011612)),
         (Scalar.F32, "<", 1e300, Exact("<=", F32_MAX)),
         (Scalar.F32, ">=", 1e300, Exact(">", F32_MAX)),
         (Scalar.F32, ">", -1e300, Exact(">=", -F32_MAX)),
-        (Scalar.F32, "=", 1e300, Settled.FALSE),
-        (Scalar.F64, "!=", math.nan, Settled.TRUE),
-        (Scalar.F64, "<=", math.nan, Settled.FALSE),
+        (Scalar.F32, "=", 1e300, ConstantTruth.FALSE),
+        (Scalar.F64, "!=", math.nan, ConstantTruth.TRUE),
+        (Scalar.F64, "<=", math.nan, ConstantTruth.FALSE),
     ],
 )
 def test_the_comparison_stays_one_an_index_can_answer(
@@ -187,7 +187,7 @@ def test_any_two_numbers_compare_as_mathematics_has_it(
 @pytest.mark.parametrize("op", [*OPERATORS, "contains", "starts_with"])
 @pytest.mark.parametrize("scalar", [one for one in Scalar if one is not Scalar.BLOB])
 def test_null_is_unknown_for_every_operator(scalar: Scalar, op: Comparison) -> None:
-    assert coerce(op, None, column(scalar)) is Settled.UNKNOWN
+    assert coerce(op, None, column(scalar)) is ConstantTruth.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_an_instant_has_the_millisecond_precision_of_its_column() -> None:
 
 LISTS: Sequence[tuple[Scalar, object, Coerced]] = [
     (Scalar.I32, 2.0, Exact("contains", 2)),
-    (Scalar.I32, 2.7, Settled.FALSE),
-    (Scalar.U32, -1, Settled.FALSE),
+    (Scalar.I32, 2.7, ConstantTruth.FALSE),
+    (Scalar.U32, -1, ConstantTruth.FALSE),
     (Scalar.F32, 0.1, Exact("contains", 0.10000000149011612)),
     (Scalar.F64, -0.0, Either(Exact("contains", 0.0), Exact("contains", -0.0))),
     (Scalar.STRING, "ice", Exact("contains", "ice")),

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
     AllOf,
-    Among,
     AnyOf,
     Compare,
     Condition,
     Const,
+    InList,
     IsNull,
     Not,
     PropertyRef,
@@ -75,7 +75,7 @@ leaves: st.SearchStrategy[Condition] = st.one_of(
     ),
     st.builds(Compare, left=texts, op=st.just("contains"), right=st.just(name)),
     st.builds(Compare, left=st.just(marks), op=st.just("contains"), right=numbers),
-    st.builds(Among, operand=either_number, choices=choices),
+    st.builds(InList, operand=either_number, choices=choices),
     st.builds(IsNull, operand=st.one_of(either_number, st.just(name)), negated=st.booleans()),
     st.builds(
         TextMatch,
@@ -121,7 +121,7 @@ def test_after_moving_down_only_single_tests_are_negated(condition: Condition) -
     def negates_a_leaf(part: Any) -> bool:
         match part:
             case Not(part=inner):
-                return isinstance(inner, Compare | Among | TextMatch)
+                return isinstance(inner, Compare | InList | TextMatch)
             case AllOf(parts=parts) | AnyOf(parts=parts):
                 return all(map(negates_a_leaf, parts))
             case _:
@@ -159,7 +159,7 @@ def test_a_comparison_may_be_written_either_way_round(op: Comparison, negated: b
 def test_an_in_list_keeps_its_meaning_whatever_it_holds(negated: bool) -> None:
     for stored, size in itertools.product(STORED, range(3)):
         for values in itertools.product((None, 0, 1, 2.0, 2.5, 2**40), repeat=size):
-            leaf = Among(operand=column("dwt", INTEGER), choices=constant(values))
+            leaf = InList(operand=column("dwt", INTEGER), choices=constant(values))
             test = Not(part=leaf) if negated else leaf
             row: Row = {"v": {"dwt": stored}}
             assert kept(coerce_test(test), row) is kept(test, row)

@@ -36,13 +36,13 @@ from omnigraph.compile.check.ranking import check_text_match
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Call,
     Compare,
     Condition,
     Const,
     EntityRef,
+    InList,
     IsNull,
     ItemExpr,
     Not,
@@ -79,7 +79,7 @@ def check_condition(written: tree.Expr, scope: Scope, context: Context) -> Condi
             return check_text_match(written, scope, context)
         case tree.IsNull():
             return _check_null_test(written, scope, context)
-        case tree.Among():
+        case tree.InList():
             return _check_membership(written, scope, context)
         case tree.Between():
             return _check_range(written, scope, context)
@@ -121,7 +121,7 @@ def _check_truth(written: tree.Expr, scope: Scope, context: Context) -> Conditio
 
 def _check_comparison(
     written: tree.Compare, scope: Scope, context: Context
-) -> Compare | Among | TextMatch | None:
+) -> Compare | InList | TextMatch | None:
     for side, other in ((written.left, written.right), (written.right, written.left)):
         if isinstance(side, tree.TextExpr):
             return _text_equals_true(side, written.op, other, scope, context)
@@ -138,7 +138,7 @@ def _check_comparison(
         return None
     if left.type.is_list and isinstance(left, Const | ParamRef) and isinstance(right, PropertyRef):
         # The items take the precision of the column, as every given value does.
-        return Among(operand=right, choices=left)
+        return InList(operand=right, choices=left)
     return Compare(left=left, op=written.op, right=right)
 
 
@@ -260,7 +260,7 @@ def _refuse_blob(found: Operand, context: Context) -> bool:
 # ---- lists and ranges
 
 
-def _check_membership(written: tree.Among, scope: Scope, context: Context) -> Condition | None:
+def _check_membership(written: tree.InList, scope: Scope, context: Context) -> Condition | None:
     found = check_value(written.operand, scope, context)
     if found is None or _refuse_blob(found, context):
         return None
@@ -272,14 +272,14 @@ def _check_membership(written: tree.Among, scope: Scope, context: Context) -> Co
     empty = isinstance(choices, Const) and choices.value == ()
     if empty or member_of(found.type, choices.type):
         if isinstance(choices, Const | ParamRef):
-            return Among(operand=found, choices=choices)
+            return InList(operand=found, choices=choices)
         return Compare(left=choices, op="contains", right=found)
     _not_a_member(written, found, choices, context)
     return None
 
 
 def _check_listed(
-    written: tree.Among, listed: tree.ListExpr, found: Operand, scope: Scope, context: Context
+    written: tree.InList, listed: tree.ListExpr, found: Operand, scope: Scope, context: Context
 ) -> Condition | None:
     """A list of values that are not all literals: one equality for each."""
     items = [check_value(item, scope, context) for item in listed.items]
@@ -294,7 +294,7 @@ def _check_listed(
     return AnyOf(parts=tuple(parts)) if len(parts) > 1 else parts[0]
 
 
-def _not_a_member(written: tree.Among, found: Operand, other: Operand, context: Context) -> None:
+def _not_a_member(written: tree.InList, found: Operand, other: Operand, context: Context) -> None:
     context.findings.report(
         "T7",
         written.span,

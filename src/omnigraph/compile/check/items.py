@@ -34,7 +34,7 @@ from omnigraph.compile.checked import (
     Truth,
     has_aggregate,
 )
-from omnigraph.compile.plan.visit import list_held, strip_spans, walk
+from omnigraph.compile.plan.visit import list_children, strip_spans, walk
 from omnigraph.language.query import tree
 
 SCORE = PropertyType(scalar=Scalar.F64)
@@ -221,7 +221,7 @@ def is_grouped(expr: object, keys: set[ItemExpr]) -> bool:
         return True
     if isinstance(expr, PropertyRef | EntityRef | Field):
         return False
-    return all(is_grouped(part, keys) for part in list_held(expr))
+    return all(is_grouped(part, keys) for part in list_children(expr))
 
 
 def output_name(item: tree.Item) -> str:

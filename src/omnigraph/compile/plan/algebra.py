@@ -6,11 +6,11 @@ from typing import assert_never
 
 from omnigraph.compile.checked import (
     AllOf,
-    Among,
     AnyOf,
     Compare,
     Condition,
     Const,
+    InList,
     IsNull,
     Not,
     Now,
@@ -121,7 +121,7 @@ def _negate(condition: Condition) -> Condition:
             return replace(condition, op=_INVERTED[op])
         case IsNull(negated=negated):
             return replace(condition, negated=not negated)
-        case Compare() | Among() | TextMatch():
+        case Compare() | InList() | TextMatch():
             return Not(part=condition)
         case _:
             assert_never(condition)
@@ -136,15 +136,15 @@ def negate_test(condition: Condition) -> Test:
             return all_of(negate_test(part) for part in parts)
         case IsNull() as leaf:
             return _negate(leaf)
-        case Among(choices=Const(value=())):
+        case InList(choices=Const(value=())):
             return Always(True)
-        case Not(part=Among(choices=Const(value=()))):
+        case Not(part=InList(choices=Const(value=()))):
             return NEVER
-        case Among(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
+        case InList(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
             # A NULL choice never makes the test true, so leaving it out changes nothing here.
             known = replace(choices, value=tuple(value for value in values if value is not None))
             return negate_test(replace(leaf, choices=known))
-        case Not(part=Among(choices=Const(value=tuple() as values))) if None in values:
+        case Not(part=InList(choices=Const(value=tuple() as values))) if None in values:
             return Always(True)
         case leaf:
             return any_of((_negate(leaf), *_missing(leaf)))
@@ -153,7 +153,7 @@ def negate_test(condition: Condition) -> Test:
 def may_be_empty(test: Test) -> bool:
     """Tell whether a test excludes a list that is a parameter: NULL is no member of an empty one, else unknown."""
     match test:
-        case Not(part=Among(choices=choices)):
+        case Not(part=InList(choices=choices)):
             return not isinstance(choices, Const)
         case Not(part=AllOf() | AnyOf() | Not()):
             return may_be_empty(push_down_negations(test))
@@ -176,7 +176,7 @@ def list_operands(condition: Condition) -> Iterator[Operand]:
             yield from (left, right)
         case IsNull(operand=operand):
             yield operand
-        case Among(operand=operand, choices=choices):
+        case InList(operand=operand, choices=choices):
             yield from (operand, choices)
         case TextMatch(field=field, query=query):
             yield from (field, query)

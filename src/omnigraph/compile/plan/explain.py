@@ -8,7 +8,6 @@ from typing import assert_never
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Bm25,
     Call,
@@ -18,6 +17,7 @@ from omnigraph.compile.checked import (
     Duration,
     EntityRef,
     Field,
+    InList,
     IsNull,
     ItemExpr,
     Nearest,
@@ -200,7 +200,7 @@ def render_condition(test: Test) -> str:
             return f"{render_expression(left)} {op} {render_expression(right)}"
         case IsNull(operand=operand, negated=negated):
             return f"{render_expression(operand)} is {'not null' if negated else 'null'}"
-        case Among(operand=operand, choices=choices):
+        case InList(operand=operand, choices=choices):
             return f"{render_expression(operand)} in {render_expression(choices)}"
         case TextMatch():
             return render_expression(test)

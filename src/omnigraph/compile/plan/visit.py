@@ -7,7 +7,6 @@ from typing import Any, TypeVar, assert_never
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Bm25,
     Call,
@@ -15,6 +14,7 @@ from omnigraph.compile.checked import (
     Const,
     EntityRef,
     Field,
+    InList,
     IsNull,
     Nearest,
     Not,
@@ -66,7 +66,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Rrf: ("first", "second", "k"),
     Compare: ("left", "right"),
     IsNull: ("operand",),
-    Among: ("operand", "choices"),
+    InList: ("operand", "choices"),
     AllOf: ("parts",),
     AnyOf: ("parts",),
     Not: ("part",),
@@ -114,7 +114,7 @@ def walk(part: object) -> Iterator[Any]:
             yield from walk(getattr(part, name))
 
 
-def list_held(part: object) -> tuple[object, ...]:
+def list_children(part: object) -> tuple[object, ...]:
     """List what a part of a plan holds right inside, without the inputs of operators."""
     found: list[object] = []
     for name in _PARTS.get(type(part), ()):
@@ -189,7 +189,7 @@ def change_part(part: T, change: Change) -> T:
         case tuple():
             changed = _change_each(part, change)
         case _:
-            changed = _change_held(part, change)
+            changed = _change_children(part, change)
     return changed  # type: ignore[no-any-return]
 
 
@@ -198,7 +198,7 @@ def _change_each(parts: tuple[T, ...], change: Change) -> tuple[T, ...]:
     return parts if all(a is b for a, b in zip(new, parts, strict=True)) else new
 
 
-def _change_held(part: T, change: Change) -> T:
+def _change_children(part: T, change: Change) -> T:
     """Change what a part holds; a part that changes is at no position of the text any more."""
     new: dict[str, Any] = {}
     for name in _PARTS.get(type(part), ()):

@@ -8,18 +8,18 @@ from typing import Any
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
     AllOf,
-    Among,
     AnyOf,
     Compare,
     Condition,
     Const,
     EntityRef,
+    InList,
     IsNull,
     Not,
     Operand,
     PropertyRef,
 )
-from omnigraph.compile.coerce import Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.coerce import ConstantTruth, Either, Exact, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import (
     FLIPPED,
     NEVER,
@@ -136,7 +136,7 @@ def _leaf(leaf: Condition, *, negated: bool) -> Test:
             return _leaf(Compare(left=right, op=FLIPPED[op], right=left), negated=negated)
         case Compare(left=(PropertyRef() | EntityRef()) as column, right=Const() as constant):
             return _coerce_comparison(leaf, column, constant, negated=negated)
-        case Among(operand=(PropertyRef() | EntityRef()) as column, choices=Const() as constant):
+        case InList(operand=(PropertyRef() | EntityRef()) as column, choices=Const() as constant):
             return _coerce_choice(leaf, column, constant, negated=negated)
         case _:
             return _polar(leaf, negated=negated)
@@ -153,7 +153,7 @@ def _coerce_comparison(leaf: Compare, column: Reference, constant: Const, *, neg
         case Either(first=exact):
             # The two zeros are equal constants: a reader of the list calls `coerce` for both again.
             return _polar(_exact(leaf, column, exact), negated=negated)
-        case Settled() as answer:
+        case ConstantTruth() as answer:
             return _keep_present(answer, column, negated=negated)
 
 
@@ -166,13 +166,13 @@ def _item(column: PropertyType) -> PropertyType:
     return PropertyType(scalar=column.scalar)
 
 
-def _keep_present(answer: Settled, column: Reference, *, negated: bool) -> Test:
+def _keep_present(answer: ConstantTruth, column: Reference, *, negated: bool) -> Test:
     """Keep every row with a value, or none: where there is no value, the test is unknown."""
-    wanted = Settled.FALSE if negated else Settled.TRUE
+    wanted = ConstantTruth.FALSE if negated else ConstantTruth.TRUE
     return is_present(column) if answer is wanted else NEVER
 
 
-def _coerce_choice(leaf: Among, column: Reference, constant: Const, *, negated: bool) -> Test:
+def _coerce_choice(leaf: InList, column: Reference, constant: Const, *, negated: bool) -> Test:
     if not isinstance(constant.value, tuple):
         return NEVER
     if not constant.value:
@@ -182,7 +182,7 @@ def _coerce_choice(leaf: Among, column: Reference, constant: Const, *, negated: 
     if negated and None in constant.value:
         return NEVER
     if not choices:
-        return _keep_present(Settled.FALSE, column, negated=negated)
+        return _keep_present(ConstantTruth.FALSE, column, negated=negated)
     typed = Const(value=choices, type=PropertyType(scalar=column.type.scalar, is_list=True))
     return _polar(replace(leaf, choices=typed), negated=negated)
 
@@ -207,24 +207,24 @@ def fold_test(test: Test, slots: Mapping[str, Slot]) -> Test:
         case Always():
             return test
         case Not(part=part):
-            return _make_decided(test, _answer(part, slots), Settled.FALSE)
+            return _make_decided(test, _answer(part, slots), ConstantTruth.FALSE)
         case _:
-            return _make_decided(test, _answer(test, slots), Settled.TRUE)
+            return _make_decided(test, _answer(test, slots), ConstantTruth.TRUE)
 
 
-def _make_decided(test: Test, answer: Settled | None, wanted: Settled) -> Test:
+def _make_decided(test: Test, answer: ConstantTruth | None, wanted: ConstantTruth) -> Test:
     if answer is None:
         return test
     return Always(True) if answer is wanted else NEVER
 
 
-def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> Settled | None:
+def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> ConstantTruth | None:
     match leaf:
         case Compare(left=Const(value=left), op=op, right=Const(value=right)) if op in _COMPARE:
             return _compare_constants(left, op, right)
-        case Among(choices=Const(value=())):
-            return Settled.FALSE
-        case Among(operand=Const(value=value), choices=Const(value=choices)):
+        case InList(choices=Const(value=())):
+            return ConstantTruth.FALSE
+        case InList(operand=Const(value=value), choices=Const(value=choices)):
             return _answer_membership(value, choices)
         case IsNull(operand=Const(value=value), negated=negated):
             return _truth((value is None) != negated)
@@ -234,22 +234,22 @@ def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> Settled | None:
             return None
 
 
-def _truth(value: bool) -> Settled:
-    return Settled.TRUE if value else Settled.FALSE
+def _truth(value: bool) -> ConstantTruth:
+    return ConstantTruth.TRUE if value else ConstantTruth.FALSE
 
 
-def _compare_constants(left: object, op: Comparison, right: object) -> Settled:
+def _compare_constants(left: object, op: Comparison, right: object) -> ConstantTruth:
     if left is None or right is None:
-        return Settled.UNKNOWN
+        return ConstantTruth.UNKNOWN
     return _truth(_COMPARE[op](left, right))
 
 
-def _answer_membership(value: object, choices: object) -> Settled:
+def _answer_membership(value: object, choices: object) -> ConstantTruth:
     if value is None or not isinstance(choices, tuple):
-        return Settled.UNKNOWN
+        return ConstantTruth.UNKNOWN
     if value in choices:
-        return Settled.TRUE
-    return Settled.UNKNOWN if None in choices else Settled.FALSE
+        return ConstantTruth.TRUE
+    return ConstantTruth.UNKNOWN if None in choices else ConstantTruth.FALSE
 
 
 def _is_never_null(operand: Operand, slots: Mapping[str, Slot]) -> bool:
@@ -303,7 +303,7 @@ def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:
     match test:
         case Compare(left=(PropertyRef() | EntityRef()) as column, op="=", right=Const(value=one)):
             return column, (one,)
-        case Among(
+        case InList(
             operand=(PropertyRef() | EntityRef()) as column, choices=Const(value=tuple() as values)
         ):
             return column, values
@@ -313,6 +313,6 @@ def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:
 
 def _make_membership(column: Reference, values: tuple[object, ...]) -> Condition:
     kind = PropertyType(scalar=column.type.scalar, is_list=True)
-    return Among(
+    return InList(
         operand=column, choices=Const(value=coerce_choices(values, column.type), type=kind)
     )

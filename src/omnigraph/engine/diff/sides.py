@@ -6,7 +6,7 @@ without reading a row; tables with blobs, which have no digests, are compared by
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from omnigraph.pipeline.input.splits import cut_runs
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.addresses import row_bytes, stream_rows_at
 from omnigraph.storage.arrow import column
+from omnigraph.storage.store import Store
 from omnigraph.storage.tables import Table, Tables
 from omnigraph.storage.values import FragmentInfo, TableAt
 from omnigraph.values import dataclass
@@ -164,13 +165,24 @@ def _make_split(
 # ---- reading, by tasks
 
 
-def read_side(tables: Tables, split: SideSplit) -> Iterator[tuple[str, pa.Table]]:
-    """Read the rows of a split, some at a time, as rows of a side of the shuffle."""
-    pair, at = split.pair, split.pair.at(split.side)
-    assert at is not None, "a version without rows has no splits"
-    table = tables.open(at)
-    for rows in _stream_rows(tables, table, split):
-        yield pair.name_side(split.side), _digest_rows(pair, split.side, rows)
+class OpensStore(Protocol):
+    """A value that a task in any process opens the store with."""
+
+    def store(self) -> Store:
+        """The store of the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSides:
+    """Reads the rows of a split, some at a time, as rows of a side of the shuffle."""
+
+    location: OpensStore
+
+    def __call__(self, split: SideSplit) -> Iterator[tuple[str, pa.Table]]:
+        tables, pair, at = self.location.store().tables, split.pair, split.pair.at(split.side)
+        assert at is not None, "a version without rows has no splits"
+        for rows in _stream_rows(tables, tables.open(at), split):
+            yield pair.name_side(split.side), _digest_rows(pair, split.side, rows)
 
 
 def _stream_rows(tables: Tables, table: Table, split: SideSplit) -> Iterator[pa.Table]:

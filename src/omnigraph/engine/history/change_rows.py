@@ -46,7 +46,7 @@ def list_values(change: Change) -> ChangeRow:
     """List the values of a change, one for each column."""
     ends = change.endpoints
     images = [
-        None if row is None else json.dumps(row, ensure_ascii=False, default=str)
+        None if row is None else json.dumps(row, ensure_ascii=False)
         for row in (change.before, change.after)
     ]
     return (

@@ -13,11 +13,10 @@ from omnigraph.engine.diff.sides import (
     AFTER,
     BEFORE,
     AlignedPair,
-    SideSplit,
+    ReadSides,
     VersionPair,
     cut_sides,
     pair_versions,
-    read_side,
 )
 from omnigraph.engine.history.changes import Change
 from omnigraph.engine.history.compare import TablePair, Wanted, compare_pair, make_changes
@@ -100,16 +99,6 @@ class ChangesWritten:
     """Scratch files with the changes of one bucket, by id, and how many each has."""
 
     files: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSides:
-    """Reads one split of a side."""
-
-    location: StoreLocation
-
-    def __call__(self, split: SideSplit) -> Iterator[tuple[str, pa.Table]]:
-        return read_side(self.location.store().tables, split)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ from omnigraph.engine.history.compare import (
     TablePair,
     Wanted,
     compare_pair,
-    list_changes,
     list_changes_from,
     list_differing_pairs,
 )
@@ -110,14 +109,17 @@ class FeedStep:
 
     commit: Commit
     pairs: tuple[TablePair, ...]
+    since: str | None
+    """From where the feed was read, for the error about a state that is gone."""
 
     def list_changes(self, tables: Tables, wanted: Wanted) -> Iterator[Change]:
         """List what the commit changed, by table key, then id."""
         try:
+            fail(Failpoint.FEED_OPENING)
             for pair in self.pairs:
                 yield from compare_pair(tables, pair, wanted)
-        except HistoryReclaimed as error:
-            raise ChangeFeedGap(self.commit.id, None) from error
+        except (HistoryReclaimed, TableNotFound) as error:
+            raise ChangeFeedGap(self.commit.id, self.since) from error
 
 
 def list_steps(
@@ -144,26 +146,15 @@ def _plan_step(
         head = state_of(engine.manifest, commit.branch, commit)
     except (HistoryReclaimed, TableNotFound) as error:
         raise ChangeFeedGap(commit.id, since) from error
-    return FeedStep(commit=Commit.of(commit), pairs=list_differing_pairs(base, head, wanted))
-
-
-def _diff_commits(
-    engine: Engine, parent: GraphCommit, commit: GraphCommit, wanted: Wanted
-) -> Iterator[Change]:
-    base = state_of(engine.manifest, parent.branch, parent)
-    head = state_of(engine.manifest, commit.branch, commit)
-    fail(Failpoint.FEED_OPENING)
-    return list_changes(engine.store.tables, base, head, wanted)
+    pairs = list_differing_pairs(base, head, wanted)
+    return FeedStep(commit=Commit.of(commit), pairs=pairs, since=since)
 
 
 def _diff_since(
     engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
 ) -> Iterator[Change]:
-    parent = state.lineage.by_id[commit.parent or CommitId("")]
-    try:
-        yield from _diff_commits(engine, parent, commit, wanted)
-    except (HistoryReclaimed, TableNotFound) as error:
-        raise ChangeFeedGap(commit.id, since) from error
+    step = _plan_step(engine, state, commit, since, wanted)
+    yield from step.list_changes(engine.store.tables, wanted)
 
 
 def list_first_parents(state: BranchState) -> list[GraphCommit]:

@@ -17,10 +17,10 @@ from omnigraph.engine.diff.rows import Comparison
 from omnigraph.engine.diff.sides import (
     AlignedPair,
     DigestedRows,
+    ReadSides,
     SideSplit,
     VersionPair,
     pair_versions,
-    read_side,
 )
 from omnigraph.engine.merge.conflicts import Conflict, in_order, pack_conflicts
 from omnigraph.engine.merge.prepare import describe_clash
@@ -118,16 +118,6 @@ def compare_step(table: "BucketMerge", splits: Sequence[SideSplit]) -> Shuffle:
         decide=table,
         out=MESSAGES,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSides:
-    """Reads one split of a side."""
-
-    spec: LoadSpec
-
-    def __call__(self, split: SideSplit) -> Iterator[tuple[str, pa.Table]]:
-        return read_side(self.spec.store().tables, split)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from omnigraph.catalog.values import to_arrow
 from omnigraph.compile.checked import (
     Aggregate,
     AllOf,
-    Among,
     AnyOf,
     Call,
     Compare,
@@ -21,6 +20,7 @@ from omnigraph.compile.checked import (
     Duration,
     EntityRef,
     Field,
+    InList,
     IsNull,
     Not,
     Now,
@@ -201,7 +201,7 @@ def truth(test: Test, source: RowSource) -> pa.Array:
             else:
                 column = evaluate(operand, source)
             return pc.is_valid(column) if negated else pc.is_null(column)
-        case Among(operand=operand, choices=choices):
+        case InList(operand=operand, choices=choices):
             found = _require_list(source.value(choices))
             return is_among(evaluate(operand, source), operand.type, found)
         case AllOf(parts=parts):

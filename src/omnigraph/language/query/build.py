@@ -12,7 +12,6 @@ from omnigraph.language.query.tree import (
     AggregateName,
     AliasExpr,
     AllOf,
-    Among,
     AnyOf,
     Arithmetic,
     ArithmeticOperator,
@@ -29,6 +28,7 @@ from omnigraph.language.query.tree import (
     Expr,
     Filter,
     Hops,
+    InList,
     Insert,
     IsNull,
     Item,
@@ -333,8 +333,8 @@ class TreeBuilder(Transformer[Token, Any]):
     def is_not_null(self, operand: Expr, _not: Token, end: Token) -> IsNull:
         return IsNull(operand=operand, negated=True, span=_join_spans(operand, end))
 
-    def among(self, operand: Expr, choices: Expr) -> Among:
-        return Among(operand=operand, choices=choices, span=_join_spans(operand, choices))
+    def among(self, operand: Expr, choices: Expr) -> InList:
+        return InList(operand=operand, choices=choices, span=_join_spans(operand, choices))
 
     def between(self, operand: Expr, low: Expr, high: Expr) -> Between:
         return Between(operand=operand, low=low, high=high, span=_join_spans(operand, high))

@@ -7,7 +7,6 @@ from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
     AllOf,
-    Among,
     AnyOf,
     Arithmetic,
     Between,
@@ -20,6 +19,7 @@ from omnigraph.language.query.tree import (
     Compare,
     Expr,
     Filter,
+    InList,
     IsNull,
     Item,
     ListExpr,
@@ -110,7 +110,7 @@ def _rank(one: Expr) -> _Rank:
             return _Rank.AND
         case Not():
             return _Rank.NOT
-        case Compare() | IsNull() | Among() | Between():
+        case Compare() | IsNull() | InList() | Between():
             return _Rank.COMPARISON
         case Arithmetic(steps=((op, _), *_)):
             return _Rank.SUM if op in ("+", "-") else _Rank.PRODUCT
@@ -165,7 +165,7 @@ class Speller:
                 return self._block(one)
             case Arithmetic() | Minus():
                 return self._arithmetic(one)
-            case Compare() | IsNull() | Among() | Between():
+            case Compare() | IsNull() | InList() | Between():
                 return self._comparison(one)
             case AllOf():
                 return " and ".join(self._part(part, _Rank.AND.above) for part in one.parts)
@@ -193,7 +193,7 @@ class Speller:
         # Two signs in a row are one token of another meaning.
         return f"-({text})" if text.startswith("-") else f"-{text}"
 
-    def _comparison(self, one: Compare | IsNull | Among | Between) -> str:
+    def _comparison(self, one: Compare | IsNull | InList | Between) -> str:
         def spell(part: Expr) -> str:
             return self._part(part, _Rank.COMPARISON.above)
 
@@ -202,7 +202,7 @@ class Speller:
                 return f"{spell(one.left)} {one.op} {spell(one.right)}"
             case IsNull():
                 return f"{spell(one.operand)} is {'not ' if one.negated else ''}null"
-            case Among():
+            case InList():
                 return f"{spell(one.operand)} in {spell(one.choices)}"
             case Between():
                 return f"{spell(one.operand)} between {spell(one.low)} and {spell(one.high)}"
@@ -308,7 +308,7 @@ def _reads_as_traversal(condition: Expr) -> bool:
             return not is_bare and _reads_as_traversal(first)
         case Compare(left=VariableExpr(), right=VariableExpr(), op=op):
             return op.isalpha() or "_" in op
-        case Among(operand=VariableExpr(), choices=VariableExpr()):
+        case InList(operand=VariableExpr(), choices=VariableExpr()):
             return True
         case _:
             return False

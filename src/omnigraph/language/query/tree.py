@@ -210,7 +210,7 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Among:
+class InList:
     """`e in [a, b]`, `e in $list`."""
 
     operand: "Expr"
@@ -273,7 +273,7 @@ Expr = (
     | BlockExpr
     | Compare
     | IsNull
-    | Among
+    | InList
     | Between
     | AllOf
     | AnyOf
@@ -517,7 +517,7 @@ def list_parts(expr: Expr) -> tuple[Expr, ...]:
             return parts
         case Compare(left=left, right=right):
             return left, right
-        case Among(operand=operand, choices=choices):
+        case InList(operand=operand, choices=choices):
             return operand, choices
         case Between(operand=operand, low=low, high=high):
             return operand, low, high

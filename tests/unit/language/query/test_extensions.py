@@ -7,11 +7,11 @@ import pytest
 from omnigraph.language.query.parse import parse_findings, parse_queries
 from omnigraph.language.query.tree import (
     AllOf,
-    Among,
     AnyOf,
     Binding,
     Compare,
     Filter,
+    InList,
     IsNull,
     LiteralExpr,
     Name,
@@ -81,7 +81,7 @@ NULL = LiteralExpr(form="null", value=None)
         ("$v.x is not null", IsNull(operand=X, negated=True)),
         ("$p is null", IsNull(operand=VariableExpr(name="p"), negated=False)),
         ("$v.x is null and $v.a = 1", AllOf(parts=(IsNull(operand=X, negated=False), A))),
-        ("$v.x in $list", Among(operand=X, choices=VariableExpr(name="list"))),
+        ("$v.x in $list", InList(operand=X, choices=VariableExpr(name="list"))),
         ("$v.x = null", Compare(left=X, op="=", right=NULL)),
     ],
 )
@@ -93,8 +93,8 @@ def test_in_takes_a_list_of_literals() -> None:
     choices = LiteralExpr(
         form="list", value=tuple(LiteralExpr(form="int", value=n) for n in (1, -2))
     )
-    assert condition("$v.x in [1, -2]") == Among(operand=X, choices=choices)
-    assert condition("$p in [1, -2]") == Among(operand=VariableExpr(name="p"), choices=choices)
+    assert condition("$v.x in [1, -2]") == InList(operand=X, choices=choices)
+    assert condition("$p in [1, -2]") == InList(operand=VariableExpr(name="p"), choices=choices)
 
 
 def test_a_text_function_can_be_joined_and_negated() -> None:

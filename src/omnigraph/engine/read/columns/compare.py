@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import item_type, to_arrow
-from omnigraph.compile.coerce import Coerced, Either, Exact, Settled, coerce_choices
+from omnigraph.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce_choices
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
 from omnigraph.language.query.tree import Comparison
 
@@ -48,10 +48,10 @@ def mask_absent(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
 def compare_value(column: pa.Array, type_: PropertyType, coerced: Coerced) -> pa.Array:
     """Compare a column with a value that was coerced to its type."""
     match coerced:
-        case Settled.UNKNOWN:
+        case ConstantTruth.UNKNOWN:
             return pa.nulls(len(column), pa.bool_())
-        case Settled.TRUE | Settled.FALSE:
-            return mask_absent(column, pa.scalar(coerced is Settled.TRUE))
+        case ConstantTruth.TRUE | ConstantTruth.FALSE:
+            return mask_absent(column, pa.scalar(coerced is ConstantTruth.TRUE))
         case Either(first=first, second=second):
             one, other = (compare_value(column, type_, part) for part in (first, second))
             return pc.or_kleene(one, other)

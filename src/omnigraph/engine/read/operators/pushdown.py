@@ -9,11 +9,11 @@ from omnigraph.catalog.types import FLOATS, PropertyType, Scalar
 from omnigraph.catalog.values import epoch_milliseconds
 from omnigraph.compile.checked import (
     AllOf,
-    Among,
     AnyOf,
     Compare,
     Const,
     EntityRef,
+    InList,
     IsNull,
     Not,
     Now,
@@ -21,7 +21,7 @@ from omnigraph.compile.checked import (
     PropertyRef,
     TextMatch,
 )
-from omnigraph.compile.coerce import Either, Exact, Settled, coerce, coerce_choices
+from omnigraph.compile.coerce import ConstantTruth, Either, Exact, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.language.query.tree import Comparison
 
@@ -53,16 +53,16 @@ def render_filter(test: Test, value: Value) -> str | None:
             return _render_comparison(column, FLIPPED[op], value(left))
         case IsNull(operand=(PropertyRef() | EntityRef()) as column, negated=negated):
             return f"{_quote_column(column)} is {'not null' if negated else 'null'}"
-        case Among(operand=(PropertyRef() | EntityRef()) as column, choices=choices):
+        case InList(operand=(PropertyRef() | EntityRef()) as column, choices=choices):
             return _render_choices(column, value(choices))
         case AllOf(parts=parts):
             return _join_tests(" and ", parts, value)
         case AnyOf(parts=parts):
             return _join_tests(" or ", parts, value)
-        case Not(part=Among() as part):
+        case Not(part=InList() as part):
             inner = render_filter(part, value)
             return None if inner is None else f"(not {inner})"
-        case Compare() | IsNull() | Among() | Not() | TextMatch():
+        case Compare() | IsNull() | InList() | Not() | TextMatch():
             return None
         case _:
             assert_never(test)
@@ -80,11 +80,11 @@ def _quote_column(column: Column) -> str:
 
 def _render_comparison(column: Column, op: Comparison, value: object) -> str | None:
     match coerce(op, value, column.type):
-        case Settled.UNKNOWN:
+        case ConstantTruth.UNKNOWN:
             return "false" if column.type.is_plain else None
-        case Settled.TRUE:
+        case ConstantTruth.TRUE:
             return f"{_quote_column(column)} is not null"
-        case Settled.FALSE:
+        case ConstantTruth.FALSE:
             return "false"
         case Exact(op=exact, value=typed) if column.type.is_plain:
             return _render_exact(_quote_column(column), exact, typed, column.type)

@@ -8,10 +8,10 @@ import pyarrow as pa
 from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
-    Among,
     Compare,
     Const,
     EntityRef,
+    InList,
     ParamRef,
     PropertyRef,
 )
@@ -113,7 +113,7 @@ def _find_ids(test: Test, reader: Reader) -> tuple[str, ...] | None:
         case Compare(left=EntityRef(), op="=", right=Const() | ParamRef() as fixed):
             text = reader.value(fixed)
             return (text,) if isinstance(text, str) else ()
-        case Among(operand=EntityRef(), choices=choices):
+        case InList(operand=EntityRef(), choices=choices):
             values = reader.value(choices)
             texts = values if isinstance(values, list | tuple) else ()
             return tuple(dict.fromkeys(text for text in texts if isinstance(text, str)))
@@ -204,7 +204,7 @@ def _find_served_column(test: Test) -> str | None:
             left
         ):
             return column_name(one) if _is_narrow(one.type) else None
-        case Among(operand=(PropertyRef() | EntityRef()) as one):
+        case InList(operand=(PropertyRef() | EntityRef()) as one):
             return column_name(one)
         case _:
             return None
