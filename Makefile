@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup hooks demo test check fmt faults spark soak bench lock reference walks report clean
+.PHONY: help setup hooks demo test check fmt faults spark soak bench lock typescript reference walks report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,10 @@ bench: $(STAMP) ## every benchmark, ratios in one run
 lock: ## pin what the environment needs, by hash and without addresses
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --group dev --extra spark --extra server --extra client --extra policy --extra mcp --extra analytics pyproject.toml requirements.build -o requirements.lock
+
+typescript: $(STAMP) ## make and check the TypeScript client from the description of the server, and run its story
+	clients/typescript/renew
+	$(BIN)/python -m pytest tests/surfaces/test_typescript.py -n 0
 
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference

@@ -10,9 +10,9 @@ import pytest
 
 import omnigraph
 from omnigraph.api import wire
-from omnigraph.surfaces.http.shapes import describe_shapes, reference
 from tests.support.reference import OPENAPI, describe_served
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, make_graph, serving
+from tests.support.shapes import fits
 
 
 def test_the_committed_description_is_that_of_the_code() -> None:
@@ -50,15 +50,6 @@ def test_every_reference_in_the_description_leads_somewhere() -> None:
         )
     named = {one.split('"')[0] for one in text.split("#/components/schemas/")[1:]}
     assert named <= schemas.keys()
-
-
-def fits(shape: Any, value: Any) -> None:
-    """Refuse a value that is not of a shape, or that has a key which the shape does not name."""
-    components = describe_shapes([shape])
-    for one in components.values():
-        one["additionalProperties"] = False
-    schema = reference(shape) | {"components": {"schemas": components}}
-    jsonschema_rs.validator_for(schema).validate(json.loads(json.dumps(value)))
 
 
 def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 import omnigraph
 from omnigraph import errors
+from omnigraph.api import wire
 from omnigraph.errors import OmniError, Problem, data_error, did_you_mean, shorten
+from tests.support.shapes import fits
 
 GROUPS = (
     errors.UserInputError,
@@ -57,6 +59,7 @@ def test_an_error_belongs_to_one_group_and_survives_the_trip_between_processes(
 ) -> None:
     assert sum(issubclass(kind, group) for group in GROUPS) == (kind is not OmniError)
     error = sample(kind)
+    fits(wire.ErrorBody, error.to_dict())
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert str(again) == str(error)

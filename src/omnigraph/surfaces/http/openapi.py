@@ -118,6 +118,10 @@ def _is_read(route: Route) -> bool:
     return route.action is not None and not route.writes
 
 
+_BYTES: Final = {"type": "string", "format": "binary"}
+"""Lines of JSON too: a client that was made from the description would quote a plain text."""
+
+
 def _describe_name(name: str) -> Schema:
     schema: Schema = {"type": "string", "minLength": 1}
     if name == "graph_id":
@@ -144,7 +148,7 @@ def _describe_param(param: Param) -> Schema:
 
 def _describe_body(route: Route) -> Schema:
     if route.body_kind is BodyKind.LINES:
-        return {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+        return {"required": True, "content": {NDJSON: {"schema": _BYTES}}}
     required = route.body_kind is BodyKind.JSON
     return {"required": required, "content": {JSON: {"schema": reference(route.body)}}}
 
@@ -163,7 +167,7 @@ def _describe_answers(route: Route) -> Schema:
 def _describe_answer(route: Route, media: str) -> Schema:
     if media == JSON:
         return schema_of(route.answer)
-    return {"type": "string", "format": "binary"} if media != NDJSON else {"type": "string"}
+    return {"type": "string"} if media.startswith("text/") else _BYTES
 
 
 def _describe_status(status: int, route: Route) -> Schema:

@@ -1,20 +1,10 @@
-"""Every JSON shape that enters or leaves the package: requests, results of `to_dict()`, and what only surfaces send.
+"""What calls give: commits and writes, reads, the change feed, and the server itself."""
 
-Results and requests are typed dictionaries: the server checks requests by them, describes itself by them, and a test
-holds every `to_dict()` to them. Names ending in `Input` are requests, all others are answers.
-"""
-
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
-
-if TYPE_CHECKING:
-    from omnigraph.api.branches import Branch
-    from omnigraph.api.results import Commit
-    from omnigraph.engine.history.changes import Change, ChangeBlock
+from typing import Any, Literal, NotRequired, TypedDict
 
 Row = dict[str, Any]
 
-# ---- answers: commits and writes
+# ---- commits and writes
 
 
 class TableOutcome(TypedDict):
@@ -222,7 +212,7 @@ class SchemaApplyOutput(TypedDict):
     pending_indexes: list[str]
 
 
-# ---- answers: reads
+# ---- reads
 
 
 class TableState(TypedDict):
@@ -301,7 +291,7 @@ class QueryCatalogOutput(TypedDict):
     queries: list[QueryCatalogEntry]
 
 
-# ---- answers: the change feed
+# ---- the change feed
 
 
 class CauseOutput(TypedDict):
@@ -390,7 +380,7 @@ DiffOutput = TypedDict(
     },
 )
 
-# ---- answers: the server
+# ---- the server
 
 
 class HealthOutput(TypedDict):
@@ -453,175 +443,3 @@ class JobListOutput(TypedDict):
     """Jobs of every process, oldest first."""
 
     jobs: list[JobOutput]
-
-
-class OutcomeOutput(TypedDict):
-    """What is known about a write that failed."""
-
-    execution: Literal["not_started", "finished", "unknown"]
-    effects: Literal["none", "unknown"]
-    action: Literal["fix", "retry", "refresh", "recover", "reconcile"]
-
-
-class ErrorOutput(TypedDict):
-    """Any failure; the facts of its kind stand beside these."""
-
-    error: str
-    code: NotRequired[str]
-    kind: str
-    hint: NotRequired[str]
-    outcome: NotRequired[OutcomeOutput]
-    request_id: str
-
-
-# ---- requests
-
-
-class QueryInput(TypedDict):
-    """A read, on a branch or at a snapshot."""
-
-    query: str
-    name: NotRequired[str | None]
-    params: NotRequired[Row | None]
-    branch: NotRequired[str | None]
-    snapshot: NotRequired[str | None]
-
-
-class ReadInput(TypedDict):
-    """A read in the words of earlier servers."""
-
-    query_source: str
-    query_name: NotRequired[str | None]
-    params: NotRequired[Row | None]
-    branch: NotRequired[str | None]
-    snapshot: NotRequired[str | None]
-
-
-class MutateInput(TypedDict):
-    """A mutation; the longer names are those of earlier servers."""
-
-    query: NotRequired[str]
-    name: NotRequired[str | None]
-    query_source: NotRequired[str]
-    query_name: NotRequired[str | None]
-    params: NotRequired[Row | None]
-    branch: NotRequired[str | None]
-
-
-Mode = Literal["append", "merge", "overwrite"]
-
-LoadInput = TypedDict(
-    "LoadInput",
-    {
-        "data": str,
-        "branch": NotRequired[str | None],
-        "from": NotRequired[str | None],
-        "mode": NotRequired[Mode | None],
-    },
-)
-
-BranchCreateInput = TypedDict("BranchCreateInput", {"name": str, "from": NotRequired[str | None]})
-
-
-class BranchMergeInput(TypedDict):
-    """A merge."""
-
-    source: str
-    target: NotRequired[str | None]
-    delete_branch: NotRequired[bool | None]
-
-
-class MergePreviewInput(TypedDict):
-    """A merge that is only looked at."""
-
-    source: str
-    target: NotRequired[str | None]
-
-
-class SchemaInput(TypedDict):
-    """A schema to plan or apply."""
-
-    schema_source: str
-    allow_data_loss: NotRequired[bool | None]
-
-
-class ExportInput(TypedDict):
-    """What to export."""
-
-    branch: NotRequired[str | None]
-    snapshot: NotRequired[str | None]
-    type_names: NotRequired[list[str] | None]
-
-
-class BaselineInput(TypedDict):
-    """What a baseline holds."""
-
-    branch: NotRequired[str | None]
-    type_names: NotRequired[list[str] | None]
-
-
-class InvokeInput(TypedDict):
-    """The call of a stored query."""
-
-    params: NotRequired[Row | None]
-    branch: NotRequired[str | None]
-    snapshot: NotRequired[str | None]
-    expect_mutation: NotRequired[bool | None]
-
-
-# ---- what only surfaces send
-
-
-def spell_branches(branches: "Iterable[Branch]") -> dict[str, Any]:
-    """Spell branches: their names in order, and what is known of each."""
-    found = list(branches)
-    details = [branch.to_dict() for branch in found]
-    return {"branches": sorted(branch.name for branch in found), "details": details}
-
-
-def spell_branch_create(uri: str, base: str, name: str, actor: str | None) -> BranchCreateOutput:
-    """Spell what creating a branch did."""
-    return {"uri": uri, "from": base, "name": name, "actor_id": actor}
-
-
-def spell_branch_delete(uri: str, name: str, actor: str | None) -> BranchDeleteOutput:
-    """Spell what deleting a branch did."""
-    return {"uri": uri, "name": name, "actor_id": actor}
-
-
-def spell_commits(commits: "Iterable[Commit]", next_page_token: str | None) -> dict[str, Any]:
-    """Spell a list of commits."""
-    shown = [commit.to_dict() for commit in commits]
-    return {"commits": shown, "next_page_token": next_page_token}
-
-
-def spell_block(block: "ChangeBlock") -> dict[str, Any]:
-    """Spell what a commit changed, with the rows before and after."""
-    token = {} if block.next_page_token is None else {"next_page_token": block.next_page_token}
-    cause = block.to_dict()["cause"]
-    return {"cause": cause, "changes": [spell_change(one) for one in block.changes], **token}
-
-
-def spell_change(change: "Change") -> EntityChange:
-    """Spell one changed entity with its rows."""
-    sides = {"before": change.before, "after": change.after}
-    is_edge = change.endpoints is not None
-    images = {side: _spell_image(row, is_edge) for side, row in sides.items() if row is not None}
-    return {
-        "kind": change.kind.value,
-        "type": {"id": change.type_id, "name": change.type_name},
-        "id": change.id,
-        "op": change.op.value,
-        "properties": list(change.properties),
-        "table_version": change.table_version,
-        "manifest_version": change.manifest_version,
-        **images,  # type: ignore[typeddict-item]
-    }
-
-
-def _spell_image(row: Mapping[str, Any], is_edge: bool) -> ImageOutput:
-    identity = ("id", "src", "dst") if is_edge else ("id",)
-    image: ImageOutput = {"properties": {k: v for k, v in row.items() if k not in identity}}
-    if is_edge:
-        image["endpoints"] = {"from": row["src"], "to": row["dst"]}
-    return image
