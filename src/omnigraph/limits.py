@@ -397,6 +397,12 @@ CLEANUP_KEEP_WARN = 3
 BUCKET_BYTES = 512 * 1024 * 1024
 """Keys of a load that this process holds in memory; more wait in temporary files, bucket by bucket."""
 
+BUCKET_ROWS = 1 << 20
+"""Keys that one task decides about: some 100 MiB; more are hashed over more tasks."""
+
+BUCKET_ROWS_MIN = 1 << 15
+"""Keys that are worth a task of their own when a worker would be idle otherwise."""
+
 SPILLED_BUCKETS = 64
 """Buckets into which keys are sorted that do not fit in memory."""
 
@@ -441,6 +447,9 @@ SPLITS_MAX = 100_000
 
 CACHED_IDS_ROWS = 4_000_000
 """Ids that a task may hold, to settle them or to look at the ends of edges: some 250 MiB."""
+
+ONE_TASK_IDS_ROWS = 1 << 20
+"""Incoming ids in no order that one Spark task resolves by itself; more are hashed over many tasks."""
 
 BESIDE_IDS_ROWS = 250_000
 """Ids that the commit of a Spark writer holds: its process stands beside the driver, which has its own memory."""

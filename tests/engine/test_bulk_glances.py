@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +18,13 @@ from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
-from omnigraph.engine.write.runner_choice import choose_here
+from omnigraph.engine.write.runner_choice import RunnerChoice, choose_here
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind
 from omnigraph.pipeline.input.sources import identify_source
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.runner import Runner, Shuffle, Step
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
@@ -147,19 +151,94 @@ WRONG = {
 }
 
 
+def outcome(graph: Graph, wrong: str, mode: "Mode") -> Any:
+    try:
+        return graph.load({"Person": people()} | WRONG[wrong], mode=mode, spark=False).tables
+    except OmniError as error:
+        return FRESH.sub("fresh", repr((str(error), error.details)))
+
+
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_a_glance_doubts_is_told_as_ever(
     tmp_path: Path, graph: Graph, wrong: str, mode: "Mode"
 ) -> None:
-    def outcome(one: Graph) -> Any:
-        try:
-            return one.load({"Person": people()} | WRONG[wrong], mode=mode, spark=False).tables
-        except OmniError as error:
-            return FRESH.sub("fresh", repr((str(error), error.details)))
-
     with omnigraph.init(tmp_path / "memory", SCHEMA) as memory:
-        assert outcome(graph) == outcome(memory)
+        assert outcome(graph, wrong, mode) == outcome(memory, wrong, mode)
+
+
+def choose_shuffle(*given: Any) -> RunnerChoice:
+    return replace(choose_here(*given), held_ids_max=0)
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
+@pytest.mark.parametrize("wrong", [one for one in WRONG if "not there" in one or "twice" in one])
+def test_what_a_shuffle_finds_is_told_as_ever(
+    tmp_path: Path, graph: Graph, wrong: str, mode: "Mode", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.api.loading.choose_here", choose_shuffle)
+    with omnigraph.init(tmp_path / "memory", SCHEMA) as memory:
+        assert outcome(graph, wrong, mode) == outcome(memory, wrong, mode)
+
+
+@dataclass
+class CountingRunner:
+    """Counts the rows of a shuffle by table and role, and leaves the work to another runner."""
+
+    inner: Runner
+    rows: Counter[str] = field(default_factory=Counter)
+    steps: list[str] = field(default_factory=list)
+    engine = "local"
+    workers = 1
+
+    def run(self, step: Step) -> pa.Table:
+        self.steps.append(step.name)
+        return self.inner.run(
+            replace(step, keys=partial(self._count, step.keys))
+            if isinstance(step, Shuffle)
+            else step
+        )
+
+    def _count(self, keys: Any, split: Any) -> Iterator[tuple[str, pa.Table]]:
+        for side, rows in keys(split):
+            self.rows[side] += rows.num_rows
+            yield side, rows
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_hub_is_shuffled_once_for_each_split_however_many_edges_name_it(
+    graph: Graph, mode: "Mode", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = CountingRunner(LocalRunner(1))
+    monkeypatch.setattr(
+        "omnigraph.api.loading.choose_here",
+        lambda *given: replace(choose_shuffle(*given), runner=counting),
+    )
+    hub = edges(["p000"] * 3000, [NAMES[i % 60] for i in range(3000)])
+    graph.load({"Person": people(), "Knows": hub}, mode=mode, spark=False)
+    splits = 3000 * 2 * 9 // STEPS["split_bytes"]
+    assert 1 < counting.rows["incoming|edge:Knows|src|0"] <= splits
+    with pytest.raises(ReferentialError, match="'nobody' not found"):
+        graph.load({"Knows": edges(["p000"] * 60, [*NAMES[1:], "nobody"])}, mode=mode, spark=False)
+    # Whole rows come only in the join that says which edges miss a node.
+    assert counting.steps.count("decide") == (3 if mode == "append" else 4)
+
+
+def test_ids_in_no_order_past_the_bound_of_one_task_are_shuffled(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "omnigraph.api.loading.choose_here",
+        lambda *given: replace(choose_here(*given), one_task_ids_max=59),
+    )
+    assert phases(graph, {"Person": people(NAMES[::-1])}) == ["check", "decide", "stage"]
+    with pytest.raises(KeyConflict, match="p007"):
+        graph.load({"Person": people([*NAMES[::-1], "p007"])}, mode="append", spark=False)
+    assert phases(graph, {"Person": people([f"q{n}" for n in range(10, 60)])}) == [
+        "check",
+        "meet",
+        "stage",
+    ]
 
 
 @pytest.fixture

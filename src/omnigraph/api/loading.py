@@ -16,7 +16,13 @@ from omnigraph.engine.write.runner_choice import (
     spell_size,
 )
 from omnigraph.errors import OmniError, UserInputError
-from omnigraph.limits import AUTO_INDEX_ROWS_MAX, BESIDE_IDS_ROWS, BESIDE_KEYS_BYTES
+from omnigraph.limits import (
+    AUTO_INDEX_ROWS_MAX,
+    BESIDE_IDS_ROWS,
+    BESIDE_KEYS_BYTES,
+    CACHED_IDS_ROWS,
+    ONE_TASK_IDS_ROWS,
+)
 from omnigraph.pipeline.input.cut import Size
 from omnigraph.pipeline.input.sources import SpilledFrame
 from omnigraph.pipeline.local import LocalRunner
@@ -103,7 +109,13 @@ def _choose_beside_spark() -> RunnerChoice:
 
 def _on_spark(engine: Engine, spark: Any, reason: str) -> RunnerChoice:
     runner = spark_runner(spark)
-    return RunnerChoice(runner, reason, _spill_frame, _index_workers(engine, runner))
+    return RunnerChoice(
+        runner,
+        reason,
+        _spill_frame,
+        _index_workers(engine, runner),
+        one_task_ids_max=ONE_TASK_IDS_ROWS if runner.workers > 1 else CACHED_IDS_ROWS,
+    )
 
 
 def _index_workers(engine: Engine, runner: Runner) -> Workers | None:

@@ -91,6 +91,8 @@ class LoadSpec:
     """Tables that a merge only adds rows to."""
     held_ids_max: int = CACHED_IDS_ROWS
     """How many ids one task holds in memory; more go through the shuffle."""
+    one_task_ids_max: int = CACHED_IDS_ROWS
+    """How many incoming ids in no order one task resolves alone; more are hashed over all workers."""
     keeps_rejects: bool = False
     """Whether every problem is described, not only the first of each kind."""
     problems_max: int = PROBLEMS_SHOWN_MAX

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.limits import BUCKET_BYTES
-from omnigraph.pipeline.runner import Each, Shuffle, Split, Step
+from omnigraph.limits import BUCKET_BYTES, SPILLED_BUCKETS
+from omnigraph.pipeline.runner import Each, Shuffle, Split, Step, count_buckets
 from omnigraph.pipeline.shuffle import ShuffleBuffer
 from omnigraph.storage.counters import carry_context
 
@@ -58,7 +58,8 @@ class LocalRunner:
                 return self._run_shuffle(step)
 
     def _run_shuffle(self, step: Shuffle) -> pa.Table:
-        with ShuffleBuffer(step.sides, self._keys_bytes_max, self._buckets) as buffer:
+        spilled = max(SPILLED_BUCKETS, count_buckets(step.rows or 0, self._workers))
+        with ShuffleBuffer(step.sides, self._keys_bytes_max, self._buckets, spilled) as buffer:
             for position, parts in self._run_as_done(step.keys, step.splits):
                 for side, rows in parts:
                     buffer.add(side, rows, position)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from omnigraph.limits import BUCKET_ROWS, BUCKET_ROWS_MIN
 from omnigraph.values import dataclass
 
 KEY = "join key"
@@ -52,9 +53,17 @@ class Shuffle:
     sides: Mapping[str, pa.Schema]
     decide: Callable[[Mapping[str, pa.Table]], Iterator[pa.Table]]
     out: pa.Schema
+    rows: int | None = None
+    """About how many rows all sides hold together, where that is known."""
 
 
 Step = Each | Shuffle
+
+
+def count_buckets(rows: int, workers: int) -> int:
+    """Choose the buckets of a shuffle: one per worker while each gets enough rows, more when a task would hold too many."""
+    spread = min(workers, -(-rows // BUCKET_ROWS_MIN))
+    return max(1, spread, -(-rows // BUCKET_ROWS))
 
 
 class Runner(Protocol):

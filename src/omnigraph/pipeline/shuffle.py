@@ -81,11 +81,16 @@ class ShuffleBuffer:
     """Collects the sides of a shuffle in memory; past a bound it writes them to temporary files, sorted by bucket."""
 
     def __init__(
-        self, sides: Mapping[str, pa.Schema], bytes_max: int, buckets: int | None = None
+        self,
+        sides: Mapping[str, pa.Schema],
+        bytes_max: int,
+        buckets: int | None = None,
+        spilled_buckets: int = SPILLED_BUCKETS,
     ) -> None:
         self._sides = sides
         self._bytes_max = bytes_max
         self._buckets = buckets
+        self._spilled_buckets = buckets or spilled_buckets
         self._buffered: dict[str, list[tuple[int, pa.Table]]] = {side: [] for side in sides}
         self._bytes = 0
         self._files: dict[str, list[_BucketFile]] = {side: [] for side in sides}
@@ -116,7 +121,7 @@ class ShuffleBuffer:
         """List the buckets; call it when all rows are added."""
         if self._directory is not None:
             self._spill()
-            return range(self._buckets or SPILLED_BUCKETS)
+            return range(self._spilled_buckets)
         self._in_memory = self._sort_in_memory(self._buckets or 1)
         return range(len(self._in_memory))
 
@@ -154,7 +159,7 @@ class ShuffleBuffer:
             rows = self._take_side(side)
             if rows.num_rows:
                 path = Path(self._directory.name) / f"{number}-{len(self._files[side])}.arrow"
-                self._files[side].append(_write(path, rows, self._buckets or SPILLED_BUCKETS))
+                self._files[side].append(_write(path, rows, self._spilled_buckets))
         self._bytes = 0
 
 

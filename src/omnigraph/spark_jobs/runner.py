@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
-from omnigraph.pipeline.runner import Each, Shuffle, Step
+from omnigraph.pipeline.runner import Each, Shuffle, Step, count_buckets
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark_jobs.packets import Packing, pack_packet, unpack_packet
 from omnigraph.spark_jobs.session import (
@@ -27,7 +27,7 @@ from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 BUCKETS_MAX: Final = 4096
-"""With more buckets, packets become so small that they cost more than the keys in them."""
+"""With more buckets, packets become so small that they cost more than the keys in them; each then holds more keys."""
 
 CANCEL_SECONDS_MAX: Final = 10.0
 """How long a cancelled job may take to end; its tasks may still write files, which no message names."""
@@ -98,10 +98,12 @@ class SparkRunner:
 
     def _shuffle(self, step: Shuffle) -> DataFrame:
         count = len(step.splits)
-        buckets = min(BUCKETS_MAX, max(parallelism(self.spark), count))
+        workers = parallelism(self.spark)
+        # Where the rows are not known, a decision holds about as many rows as a split gave.
+        wanted = max(workers, count) if step.rows is None else count_buckets(step.rows, workers)
+        buckets = min(BUCKETS_MAX, wanted)
         packets = self.spark.range(0, count, 1, count).mapInArrow(_keys_task(step, buckets), PACKET)
-        # With as many buckets as splits, a decision holds about as many rows as a split gave. Adaptive execution does
-        # not change an explicit number of partitions.
+        # Adaptive execution does not change an explicit number of partitions.
         return packets.repartitionById(buckets, packets["bucket"]).mapInArrow(
             _decide_task(step), MESSAGE
         )

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.failpoints import PARK_SECONDS_MAX
 from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import KEY, Each, Shuffle
+from omnigraph.pipeline.runner import KEY, Each, Shuffle, count_buckets
 from omnigraph.pipeline.shuffle import buckets_of, split_by_bucket
 
 SQUARES = pa.schema([("n", pa.int64()), ("square", pa.int64())])
@@ -97,6 +97,21 @@ def test_all_rows_of_a_key_meet_in_one_decision(
     }
     assert {row[KEY]: (row["put"], row["held"]) for row in found} == expected
     assert len(found) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "workers", "buckets"),
+    [
+        (0, 200, 1),
+        (100, 200, 1),
+        (100_000, 200, 4),
+        (10_000_000, 200, 200),
+        (10_000_000, 2, 10),
+        (1_000_000_000, 200, 954),
+    ],
+)
+def test_buckets_are_as_many_as_the_rows_are_worth(rows: int, workers: int, buckets: int) -> None:
+    assert count_buckets(rows, workers) == buckets
 
 
 def test_the_first_failure_stops_what_has_not_begun() -> None:

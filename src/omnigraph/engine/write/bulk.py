@@ -110,6 +110,7 @@ class BulkLoad:
             resolves_ids=True,
             checks_rules=not merges and not doubtful,
             endpoints_found=endpoints_found,
+            compact_endpoints=True,
         )
         messages = self._resolve_ids(first)
         findings = select(messages, Finding)
@@ -120,14 +121,18 @@ class BulkLoad:
             group_slices(slices, SliceKind.SUPERSEDED),
             group_slices(slices, SliceKind.REPLACED),
         )
-        if merges or replaced or doubtful or ids:
+        missing = bool(select(messages, EndpointsMissing))
+        if merges or replaced or doubtful or ids or missing:
             # The rules see neither superseded rows nor the committed rows that the load replaces.
             later = self._make_key_plan(
-                view, superseded=superseded, replaced=replaced, endpoints_found=endpoints_found
+                view,
+                superseded=superseded,
+                replaced=replaced,
+                endpoints_found=endpoints_found,
+                compact_endpoints=not missing,
             )
             strict = [one for one in rules if one.order[0] == STRICT]
-            found = select(self._run_decide(later), Finding) if later.has_rules else []
-            rules = [*strict, *found]
+            rules = [*strict, *self._check_rules(later)]
         values = self._list_value_problems(superseded)
         self._raise([*checked.reads, *ids, *values, *rules])
         return KeyOutcome(
@@ -146,6 +151,7 @@ class BulkLoad:
         superseded: ScratchSlices | None = None,
         replaced: ScratchSlices | None = None,
         endpoints_found: frozenset[TableKey] = frozenset(),
+        compact_endpoints: bool = False,
     ) -> KeyPlan:
         entries = view.snapshot.entries
         rows = {
@@ -164,6 +170,7 @@ class BulkLoad:
             replaced=replaced or {},
             endpoints_found=endpoints_found,
             distinct_ids=self.checked.distinct_ids,
+            compact_endpoints=compact_endpoints,
         )
 
     def _find_endpoints(self, view: View) -> frozenset[TableKey]:
@@ -185,6 +192,15 @@ class BulkLoad:
         resolved = _run(self.runner, local_ids_step(key_plan, self.checked.splits, tables))
         rest = replace(key_plan, resolved_ids=frozenset(tables))
         return [*resolved, *self._run_decide(rest)]
+
+    def _check_rules(self, key_plan: KeyPlan) -> Sequence[Finding]:
+        """Check the rules; when an endpoint is missing, again with every edge, to name those that miss one."""
+        if not key_plan.has_rules:
+            return ()
+        messages = self._run_decide(key_plan)
+        if select(messages, EndpointsMissing):
+            messages = self._run_decide(replace(key_plan, compact_endpoints=False))
+        return select(messages, Finding)
 
     def _run_decide(self, key_plan: KeyPlan) -> Sequence[Message]:
         tables = {side.table_key for side in key_plan.incoming_sides}

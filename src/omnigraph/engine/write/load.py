@@ -507,6 +507,7 @@ def _in_steps(
         kind=request.kind,
         append_only=request.strict,
         held_ids_max=choice.held_ids_max,
+        one_task_ids_max=min(choice.held_ids_max, choice.one_task_ids_max),
         keeps_rejects=request.rejects is not None,
         seed=request.header.operation_id,
         area=area,

@@ -26,6 +26,8 @@ class RunnerChoice:
     """Who builds the indexes that follow the load; None stands for this process."""
     held_ids_max: int = CACHED_IDS_ROWS
     """How many ids one task holds in memory."""
+    one_task_ids_max: int = CACHED_IDS_ROWS
+    """How many incoming ids in no order one task resolves alone."""
     indexed_rows_max: int | None = None
     """Rows of a table whose indexes are built after the load; those of larger tables are left pending."""
 

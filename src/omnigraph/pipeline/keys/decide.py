@@ -32,6 +32,7 @@ from omnigraph.pipeline.keys.extract import Keys, RemovedSplit
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
 from omnigraph.pipeline.messages import (
     MESSAGES,
+    EndpointsMissing,
     Finding,
     LocatedProblem,
     Message,
@@ -62,6 +63,7 @@ def decide_step(
         sides=key_plan.schemas,
         decide=Decide(key_plan),
         out=MESSAGES,
+        rows=key_plan.key_rows,
     )
 
 
@@ -263,7 +265,8 @@ def _check_rules(bucket: Bucket) -> Iterator[Message]:
         yield from _check_unique(bucket, bucket.load.type(table))
     for edge in key_plan.edges():
         if edge.table_key not in key_plan.endpoints_found:
-            yield from _check_endpoints(bucket, edge, nodes)
+            check = _find_missing_endpoints if key_plan.compact_endpoints else _check_endpoints
+            yield from check(bucket, edge, nodes)
         if not edge.cardinality.is_free:
             yield from _check_cardinality(bucket, edge, nodes)
     for node in key_plan.nodes():
@@ -317,6 +320,19 @@ def _check_unique(bucket: Bucket, type_: TableType) -> Iterator[Finding]:
 
 def _ask_unique(bucket: Bucket, group: Columns, delta: TableDelta) -> Violations:
     return unique_group(delta, group, _final(bucket, {delta.type.table_key: delta}))
+
+
+def _find_missing_endpoints(
+    bucket: Bucket, edge: EdgeType, nodes: Mapping[TableKey, TableDelta]
+) -> Iterator[Message]:
+    """Name the edge type when an endpoint is missing; a join of whole rows then says which edges name it."""
+    final = _final(bucket, nodes)
+    names = {"src": edge.source, "dst": edge.target}
+    if any(
+        len(final.missing_nodes(name, column(bucket.incoming(edge.table_key, side), side)))
+        for side, name in names.items()
+    ):
+        yield EndpointsMissing(edge.table_key)
 
 
 def _check_endpoints(

@@ -12,7 +12,7 @@ from omnigraph.ids import TableKey
 from omnigraph.limits import COMMITTED_SPLIT_ROWS
 from omnigraph.pipeline.input.read import drop_rows, read_slices, split_rows
 from omnigraph.pipeline.input.splits import CommittedSplit, Split, cut_table
-from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
+from omnigraph.pipeline.keys.plan import ENDS, FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
 from omnigraph.pipeline.messages import ScratchSlice
 from omnigraph.pipeline.runner import KEY
 from omnigraph.storage.arrow import column
@@ -51,6 +51,8 @@ class Keys:
         store = self.key_plan.load.store()
         for side, table in self._extract(split, store):
             keyed = _add_keys(side, self.key_plan.load.type(side.table_key), table)
+            if self.key_plan.is_compact(side):
+                keyed = pa.table({KEY: pc.unique(keyed[KEY])})
             schema = self.key_plan.schemas[side.name]
             yield side.name, keyed.select(schema.names).cast(schema)
 
@@ -111,7 +113,7 @@ def _list_columns(sides: Sequence[KeySide], type_: TableType) -> list[str]:
     """The columns beside `id` from which the keys of sides are made."""
     names: dict[str, None] = {}
     for side in sides:
-        if side.role in ("src", "dst"):
+        if side.role in ENDS:
             names[side.role] = None
         elif side.role == FORMER:
             names["src"] = None

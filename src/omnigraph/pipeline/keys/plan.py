@@ -28,6 +28,7 @@ from omnigraph.values import dataclass
 
 ID = "id"
 UNIQUE = "unique"
+ENDS = ("src", "dst")
 FORMER = "former"
 """The role of the sources that replaced edges had before the load."""
 
@@ -95,6 +96,8 @@ class KeyPlan:
     """Tables whose incoming ids are distinct."""
     resolved_ids: frozenset[TableKey] = frozenset()
     """Tables whose ids an earlier step resolved."""
+    compact_endpoints: bool = False
+    """Whether a split sends each endpoint once: enough to see that one is missing, however many edges name it."""
 
     # ---- the tables of the load
 
@@ -139,11 +142,14 @@ class KeyPlan:
 
     def where_ids(self, table: TableKey) -> Where:
         """Where the ids of a loaded table are resolved."""
-        distinct = table in self.distinct_ids and self.surviving_version(table) is None
-        if not self.resolves_ids or distinct or table in self.resolved_ids:
+        is_new = table in self.distinct_ids and self.surviving_version(table) is None
+        if not self.resolves_ids or is_new or table in self.resolved_ids:
             return Where.NOWHERE
         committed = 0 if self.uses_index(table) else self.committed_rows.get(table, 0)
-        few = max(self.incoming_rows[table], committed) <= self.load.held_ids_max
+        # Distinct ids are resolved split by split; otherwise one task would have to hold all of them.
+        load, distinct = self.load, table in self.distinct_ids
+        incoming_max = load.held_ids_max if distinct else load.one_task_ids_max
+        few = committed <= load.held_ids_max and self.incoming_rows[table] <= incoming_max
         return Where.TASK if few else Where.SHUFFLE
 
     def where_endpoints(self, edge: EdgeType) -> Where:
@@ -169,8 +175,14 @@ class KeyPlan:
 
     def needs_endpoint(self, edge: EdgeType, side: str) -> bool:
         """Whether an endpoint of an edge type is a key of the shuffle: for its node, or to count edges of a source."""
-        counted = side == "src" and not edge.cardinality.is_free
-        return counted or edge.table_key not in self.endpoints_found
+        return is_counted(edge, side) or edge.table_key not in self.endpoints_found
+
+    def is_compact(self, side: KeySide) -> bool:
+        """Whether a side holds each key once per split; edges of a source that are counted all come."""
+        type_ = self.load.type(side.table_key)
+        if side.origin is not Origin.INCOMING or not isinstance(type_, EdgeType):
+            return False
+        return self.compact_endpoints and side.role in ENDS and not is_counted(type_, side.role)
 
     @property
     def has_rules(self) -> bool:
@@ -274,6 +286,19 @@ class KeyPlan:
                 if self.strands(node.table_key) and self.keeps_edges(edge.table_key):
                     yield KeySide(Origin.COMMITTED, edge.table_key, side)
 
+    @property
+    def key_rows(self) -> int:
+        """How many rows the sides hold together, at most."""
+        return sum(
+            rows.get(side.table_key, 0)
+            for sides, rows in (
+                (self.incoming_sides, self.incoming_rows),
+                (self.committed_sides, self.committed_rows),
+                (self.removed_sides, self.removed_rows),
+            )
+            for side in sides
+        )
+
     # ---- the columns of the sides
 
     @cached_property
@@ -291,7 +316,7 @@ class KeyPlan:
     def columns(self, side: KeySide) -> Sequence[str]:
         """The columns of a side beside its key."""
         incoming = side.origin is Origin.INCOMING
-        if side.origin is Origin.REMOVED:
+        if side.origin is Origin.REMOVED or self.is_compact(side):
             return ()
         if side.role == ID:
             if incoming:
@@ -313,6 +338,11 @@ _HELPER_TYPES = {
 
 def _type_of(type_: TableType, name: str) -> pa.DataType:
     return _HELPER_TYPES[name] if name in _HELPER_TYPES else type_.schema.field(name).type
+
+
+def is_counted(edge: EdgeType, side: str) -> bool:
+    """Whether a rule counts the edges of one endpoint."""
+    return side == "src" and not edge.cardinality.is_free
 
 
 def list_node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
