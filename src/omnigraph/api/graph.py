@@ -6,6 +6,7 @@ A verb imports its own modules when it is called, so that a process that runs on
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -668,17 +669,21 @@ class Graph:
         *,
         allow_data_loss: bool = False,
         actor: str | None = None,
+        spark: "SparkChoice" = "auto",
         progress: "Tell | None" = None,
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too.
 
+        Only then rows are written anew. `spark` is a session, True, or False; `auto` asks for Spark past the small-work bound.
+
         Example:
             >>> pets = omnigraph.open("pets.omni")
             >>> pets.schema_apply("node Pet { name: String @key  legs: U32  born: Date? }").step_count
             1
         """
+        from omnigraph.api.loading import chooser
         from omnigraph.engine.schema.apply import apply_schema
 
         text, by = schema_of(schema), self._authorize("schema_apply", actor, target=MAIN)
@@ -691,6 +696,7 @@ class Graph:
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),
+                choose=chooser(self._engine, spark, tell),
             )
 
     # ---- branches and history
@@ -1303,7 +1309,10 @@ class Graph:
 
         by, workers = self._authorize("maintain", actor), workers_of(self._engine, spark)
         with self._job(JobKind.OPTIMIZE, MAIN, by, progress) as tell:
-            return optimize(self._engine, actor=by, workers=workers, tell=tell)
+            report = optimize(self._engine, actor=by, workers=workers, tell=tell)
+        if workers is None:
+            return report
+        return replace(report, engine="spark", reason="Spark was asked for")
 
     def cleanup(
         self,

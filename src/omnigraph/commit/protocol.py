@@ -14,6 +14,7 @@ from omnigraph.commit.sidecars import Sidecars
 from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraph.errors import (
     ConflictError,
+    EngineError,
     HeadMoved,
     InternalError,
     ManifestConflict,
@@ -279,7 +280,7 @@ def _commit_tables(
             forks = (one.base for one in plan.tables if one.table_key in forked)
             _withdraw(committer, plan.operation_id, forks)
             raise _conflict(write, error, StaleBase) from error
-        except StorageError:
+        except (StorageError, EngineError):
             if not effects:
                 raise
             with report_unfinished(sidecar):
@@ -298,10 +299,10 @@ def _add_effect(before: _Effect | None, staged: Staged, landed: Landed) -> _Effe
 
 @contextmanager
 def report_unfinished(sidecar: Sidecar) -> Iterator[None]:
-    """Report a store that fails after HEADs moved as an unfinished write, which must not simply be repeated."""
+    """Report a store or worker that fails after HEADs moved as an unfinished write, which must not simply be repeated."""
     try:
         yield
-    except StorageError as error:
+    except (StorageError, EngineError) as error:
         raise RecoveryRequired(
             sidecar.operation_id,
             f"the {sidecar.writer_kind} {sidecar.operation_id} is written and not visible: {error}; recovery completes "

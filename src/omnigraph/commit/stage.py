@@ -50,12 +50,21 @@ class RowWriter(Protocol):
         ...
 
 
+class RowRewriter(Protocol):
+    """Workers that write the rows of a version anew."""
+
+    def rewrite(self, at: TableAt) -> Sequence[Written]:
+        """Write all rows of a version as fragments that no version shows yet, in their order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StageWorkers:
     """Who helps to stage: nobody, unless indexes are built or rows are written elsewhere."""
 
     maintenance: Workers | None = None
     rows: RowWriter | None = None
+    rewriter: RowRewriter | None = None
 
 
 ALONE = StageWorkers()
@@ -147,8 +156,8 @@ def stage_commit(
         case ReshapeColumns(changes=changes):
             return StagedStep(tables.stage_columns(at, changes))
         case RewriteRows():
-            written = tables.write(at, tables.open(at).scan(blobs=BlobForm.INPUT))
-            return StagedStep(tables.stage_written(at, [written], overwrite=True))
+            written = _rewrite(tables, at, workers.rewriter)
+            return StagedStep(tables.stage_written(at, written, overwrite=True))
         case ClearSettings():
             return StagedStep(tables.stage_settings(at))
         case ReleaseSegments():
@@ -195,6 +204,12 @@ def _stage_written(tables: Tables, at: TableAt, delta: TableDelta, rows: Written
     if rows.marked:
         return tables.stage_marked(at, rows.written, rows.marked)
     return tables.stage_written(at, rows.written, overwrite=delta.replaces)
+
+
+def _rewrite(tables: Tables, at: TableAt, rewriter: RowRewriter | None) -> Sequence[Written]:
+    if rewriter is not None:
+        return rewriter.rewrite(at)
+    return [tables.write(at, tables.open(at).scan(blobs=BlobForm.INPUT))]
 
 
 def _stage_indexes(

@@ -52,6 +52,6 @@ def _build_indexes(
                 engine, plan.branch, commit.tables, plan.actor, workers, tell, rows_max=rows_max
             )
         case CommitKind.SCHEMA_APPLY:
-            return index_after_schema_change(engine, plan.actor, tell)
+            return index_after_schema_change(engine, plan.actor, workers, tell)
         case _:
             return ()

@@ -1,6 +1,7 @@
 """What writes return: a commit as users see it, and what each kind of write did."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -207,7 +208,7 @@ class LoadResult(Shown):
             title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
             | made
-            | {"engine": f"{self.engine}: {self.reason}" if self.reason else self.engine}
+            | spell_engine(self.engine, self.reason)
             | pending,
             grids=(grid,) if self.tables else (),
             notes=self.notes,
@@ -247,6 +248,10 @@ class SchemaApplyResult(Shown):
     pending_indexes: tuple[str, ...] = ()
     replayed: bool = False
     """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    engine: str = "local"
+    """Who wrote the rows of tables anew that lost a column for good: this process, or Spark."""
+    reason: str = field(default="", compare=False)
+    """Why it did: no part of what was changed."""
 
     @property
     def applied(self) -> bool:
@@ -263,7 +268,8 @@ class SchemaApplyResult(Shown):
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
         return Sheet(
             title=f"schema apply: {count_of(self.step_count, 'step')}",
-            facts=_commit_facts(self.commit, self.actor, replayed=self.replayed),
+            facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
+            | spell_engine(self.engine, self.reason),
             grids=(grid,) if self.steps else (),
             notes=self.warnings,
         )
@@ -281,6 +287,8 @@ class SchemaApplyResult(Shown):
             "commit": None if self.commit is None else self.commit.to_dict(),
             "warnings": list(self.warnings),
             "pending_indexes": list(self.pending_indexes),
+            "engine": self.engine,
+            "reason": self.reason,
             **show_replayed(self.replayed),
         }
 
@@ -292,6 +300,11 @@ def _commit_facts(
     if replayed:
         facts["replayed"] = "yes, this key was used before for the same request"
     return facts if actor is None else facts | {"actor": actor}
+
+
+def spell_engine(engine: str, reason: str) -> dict[str, str]:
+    """The line that says who did it, and why."""
+    return {"engine": f"{engine}: {reason}" if reason else engine}
 
 
 def show_replayed(replayed: bool) -> dict[str, bool]:

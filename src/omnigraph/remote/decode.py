@@ -195,6 +195,8 @@ def read_schema_apply(body: Body) -> SchemaApplyResult:
         supported=body["supported"],
         warnings=tuple(body["warnings"]),
         pending_indexes=tuple(body["pending_indexes"]),
+        engine=body.get("engine", "local"),
+        reason=body.get("reason", ""),
     )
 
 

@@ -9,18 +9,22 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.api.texts import schema_of
 from omnigraph.catalog.diff import types
 from omnigraph.catalog.diff.steps import StepKind
 from omnigraph.catalog.ir.contract import create_contract
 from omnigraph.engine.maintenance.indexes import ensure_indices
+from omnigraph.engine.schema.apply import apply_schema
 from omnigraph.engine.schema.work import work_of
 from omnigraph.errors import (
+    EngineError,
     HistoryReclaimed,
     NotFound,
     NotFoundError,
     OmniError,
     QueryError,
     ReadOnlyError,
+    RecoveryRequired,
     SchemaApplyConflict,
     SchemaError,
     UnsupportedSchemaChange,
@@ -28,7 +32,11 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.manifest.records import CommitKind
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.runner import Step
+from tests.support.merge_ways import by_runner
 from tests.support.schema_changes import BASE, RECORDS, VARIANTS, content, made
+from tests.support.settled import assert_settled
 
 
 @pytest.fixture
@@ -251,6 +259,62 @@ def test_a_hard_drop_keeps_blobs_vectors_and_lists_of_what_stays(tmp_path: Path)
         (row,) = graph.table("Doc").to_pylist()
         assert row == {"id": "a", "name": "a", "body": b"hello", "v": [1.0, 2.0], "tags": ["t"]}
         assert graph.doctor() == []
+
+
+def load_docs(graph: Graph) -> None:
+    for part in range(3):
+        docs = [
+            {"name": f"{part}{n}", "body": "base64:aGVsbG8=", "v": [n, part], "x": n}
+            for n in range(4)
+        ]
+        graph.load([{"type": "Doc", "data": doc} for doc in docs], mode="append")
+    graph.mutate('query d() { delete Doc where name = "11" }')
+
+
+DOCS = "node Doc { name: String @key  body: Blob?  v: Vector(2)?  x: I32? }"
+NO_BOUND = {"small_work_rows": 0, "small_work_bytes": 0}
+
+
+def test_a_hard_drop_in_steps_writes_what_one_in_memory_writes(tmp_path: Path) -> None:
+    found = []
+    for name, config in (("memory", {}), ("steps", NO_BOUND)):
+        with omnigraph.init(tmp_path / name, DOCS, config=config) as graph:
+            load_docs(graph)
+            done = graph.schema_apply(
+                DOCS.replace("  x: I32?", ""), allow_data_loss=True, spark=False
+            )
+            found.append(graph.table("Doc").to_pylist())
+            assert ("in steps" in done.reason, done.engine) == (name == "steps", "local")
+            assert done.to_dict()["reason"] == done.reason
+            assert graph.doctor() == []
+    assert found[0] == found[1]
+    assert len(found[0]) == 11
+
+
+def test_a_change_that_writes_no_row_anew_says_so(graph: Graph) -> None:
+    done = graph.schema_apply(VARIANTS["drop a property"])
+    assert (done.engine, done.reason) == ("local", "no row is written anew")
+
+
+class BrokenRunner(LocalRunner):
+    """A runner whose tasks die."""
+
+    def run(self, step: Step) -> pa.Table:
+        raise EngineError(f"step '{step.name}' failed on Spark: it died")
+
+
+def test_a_hard_drop_whose_workers_die_is_taken_back(tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "g", DOCS) as graph:
+        load_docs(graph)
+        before = graph.table("Doc").to_pylist()
+        source = schema_of(DOCS.replace("  x: I32?", ""))
+        with pytest.raises(RecoveryRequired, match="step 'rewrite' failed on Spark: it died"):
+            apply_schema(
+                graph._engine, source, allow_data_loss=True, choose=by_runner(BrokenRunner(1))
+            )
+    with omnigraph.open(tmp_path / "g") as again:
+        assert again.table("Doc").to_pylist() == before
+        assert_settled(again)
 
 
 # ---- what is refused

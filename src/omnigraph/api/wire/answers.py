@@ -210,6 +210,8 @@ class SchemaApplyOutput(TypedDict):
     replayed: NotRequired[bool]
     warnings: list[str]
     pending_indexes: list[str]
+    engine: str
+    reason: str
 
 
 # ---- reads

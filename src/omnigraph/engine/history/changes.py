@@ -135,7 +135,8 @@ class Diff(Shown):
             "to": self.head,
             "changes": [change.to_dict() for change in self.changes],
             "stats": self.stats.to_dict(),
-            **({} if self.engine == "local" else {"engine": self.engine, "reason": self.reason}),
+            "engine": self.engine,
+            "reason": self.reason,
             **({"out": self.out} if self.out is not None else {}),
         }
 

@@ -198,11 +198,14 @@ def index_after_load(
 
 
 def index_after_schema_change(
-    engine: Engine, actor: str | None, tell: Tell = tell_nobody
+    engine: Engine,
+    actor: str | None,
+    workers: Workers | None = None,
+    tell: Tell = tell_nobody,
 ) -> tuple[str, ...]:
     """Build what a new schema asks for, and name what is still missing: a failure never fails the schema change."""
     try:
-        report = ensure_indices(engine, actor=actor, tell=tell)
+        report = ensure_indices(engine, actor=actor, workers=workers, tell=tell)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
         engine.recovery.note_own_failure(error)

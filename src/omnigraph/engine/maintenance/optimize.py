@@ -28,7 +28,7 @@ from omnigraph.engine.maintenance.operation import (
     refuse_pending,
     run_maintenance,
 )
-from omnigraph.engine.results import Commit
+from omnigraph.engine.results import Commit, spell_engine
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done
 from omnigraph.errors import (
@@ -85,6 +85,9 @@ class OptimizeReport(Shown):
     uri: str
     tables: tuple[TableOptimized, ...]
     commit: Commit | None = None
+    engine: str = "local"
+    """Who rewrote fragments and built indexes: this process, or Spark."""
+    reason: str = "Spark was not asked for"
 
     def _sheet(self) -> Sheet:
         """What was compacted of each table."""
@@ -92,6 +95,7 @@ class OptimizeReport(Shown):
         done = sum(one.committed for one in self.tables)
         return Sheet(
             title=f"optimize: {done} of {count_of(len(self.tables), 'table')} rewritten",
+            facts=spell_engine(self.engine, self.reason),
             grids=(tabulate(self.tables, *names),),
         )
 
@@ -101,6 +105,8 @@ class OptimizeReport(Shown):
             "uri": self.uri,
             "tables": [one.to_dict() for one in self.tables],
             "commit": None if self.commit is None else self.commit.to_dict(),
+            "engine": self.engine,
+            "reason": self.reason,
         }
 
 

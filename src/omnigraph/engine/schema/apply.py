@@ -1,8 +1,9 @@
 """Applying a schema: plan, lock, change tables, publish once, put the new schema files in place."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from omnigraph.catalog.diff import types
 from omnigraph.catalog.diff.steps import SchemaPlan, Step, first_refusal
@@ -22,7 +23,7 @@ from omnigraph.commit.plan import (
     plan_of,
 )
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
-from omnigraph.commit.stage import stage_commit
+from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import commit_held
 from omnigraph.engine.keyed import Replay, Verb, find_replay, make_request, record_key, replay_in
@@ -30,6 +31,7 @@ from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import SchemaApplyResult, view_commit
 from omnigraph.engine.schema.work import Work, work_of
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
 from omnigraph.engine.writer import Done
 from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
@@ -49,6 +51,7 @@ from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
+from omnigraph.pipeline.rewrite import RunnerRewriter, measure_tables
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.tables import Tables
 from omnigraph.storage.values import TableAt
@@ -77,8 +80,12 @@ def apply_schema(
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
+    choose: Choose | None = None,
 ) -> SchemaApplyResult:
-    """Change the schema of the graph in one commit; what is not supported is refused as a whole."""
+    """Change the schema of the graph in one commit; what is not supported is refused as a whole.
+
+    `choose` names who writes the rows anew of tables that lose a column for good; else this process does.
+    """
     engine.require_writable("schema apply")
     desired = compile_schema(source)
     asked = {"text": source.text, "allow_data_loss": allow_data_loss}
@@ -105,10 +112,13 @@ def apply_schema(
                 actor=actor,
                 commit=None,
                 warnings=plan.warnings,
+                reason=_NO_REWRITE,
             )
         # With every lock held, a pending operation has no owner left: recovery goes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
+        choice = _choose_rewriter(engine, view, work.stripped if allow_data_loss else (), choose)
+        receipt |= {"engine": choice.engine, "reason": choice.reason}
         header = mint_header(
             engine.runtime,
             WriterKind.SCHEMA_APPLY,
@@ -124,6 +134,7 @@ def apply_schema(
             work=work,
             header=header,
             forgets=allow_data_loss,
+            choice=choice,
             tell=tell,
             operation=None if request is None else request.draft(header.operation_id, receipt),
         )
@@ -136,8 +147,24 @@ def apply_schema(
         actor=actor,
         commit=view_commit(done.commit),
         warnings=(*plan.warnings, *kept),
-        pending_indexes=after_commit(engine, done, tell=tell),
+        pending_indexes=after_commit(engine, done, choice.index_workers, tell=tell),
+        engine=choice.engine,
+        reason=choice.reason,
     )
+
+
+_NO_REWRITE: Final = "no row is written anew"
+
+
+def _choose_rewriter(
+    engine: Engine, view: View, stripped: Collection[TableKey], choose: Choose | None
+) -> RunnerChoice:
+    """Choose who writes rows anew, by their number and size."""
+    versions = [view.snapshot.entry(key).at for key in sorted(stripped)]
+    if not versions:
+        return RunnerChoice(None, _NO_REWRITE)
+    size = measure_tables(engine.store.tables, versions)
+    return choose_here(engine, size) if choose is None else choose(size)
 
 
 def _replay(engine: Engine, known: Replay, actor: str | None) -> SchemaApplyResult:
@@ -152,6 +179,8 @@ def _replay(engine: Engine, known: Replay, actor: str | None) -> SchemaApplyResu
         commit=view_commit(commit),
         warnings=tuple(known.receipt["warnings"]),
         replayed=True,
+        engine=known.receipt.get("engine", "local"),
+        reason=known.receipt.get("reason", ""),
     )
 
 
@@ -188,6 +217,8 @@ class _Change:
     work: Work
     header: Header
     forgets: bool
+    choice: RunnerChoice
+    """Who writes rows anew."""
     operation: OperationDraft | None
     tell: Tell
 
@@ -198,7 +229,7 @@ class _Change:
             plan = self._plan()
             count = len(self.work.touched)
             self.tell(Progress("commit", 0, count, Unit.TABLES))
-            committed = commit_held(self.engine, plan, held_locks)
+            committed = commit_held(self.engine, plan, held_locks, self._workers)
             self.tell(Progress("commit", count, count, Unit.TABLES))
             version = committed.published.version
             return Done(view=self.view, plan=plan, outcome=version, committed=committed)
@@ -206,6 +237,13 @@ class _Change:
             raise self._make_lease_error() from error
         finally:
             self.engine.contracts.forget()
+
+    @property
+    def _workers(self) -> StageWorkers:
+        runner = self.choice.runner
+        if runner is None:
+            return ALONE
+        return StageWorkers(rewriter=RunnerRewriter(runner=runner, location=self.engine.location))
 
     def _plan(self) -> WritePlan:
         tables = sorted(self.work.reshaped)

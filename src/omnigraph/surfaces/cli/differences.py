@@ -11,7 +11,7 @@ from omnigraph.display import count_of, spell_cell
 from omnigraph.errors.wording import shorten
 from omnigraph.ids import EntityKind, Op, TableKey, type_name
 from omnigraph.surfaces.cli.address import Json, Store, choose_graph, complete_branch, open_store
-from omnigraph.surfaces.cli.output import note, print_columns, say, say_json
+from omnigraph.surfaces.cli.output import note, print_columns, remark, say, say_json
 from omnigraph.surfaces.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def diff(
         say_json({key: value for key, value in body.items() if key != "changes" or not stat})
         return
     say(f"{one}..{other}: {_spell_total(counts)}")
+    _print_engine(found)
     if stat:
         print_columns([f"  {name}", _spell_signs(found)] for name, found in counts.items())
     else:
@@ -89,6 +90,12 @@ def _print_written(found: "Diff", out: str, *, json: bool) -> None:
         say_json({key: value for key, value in found.to_dict().items() if key != "changes"})
         return
     say(f"+{stats.inserts} ~{stats.updates} -{stats.deletes} written to {out}")
+    _print_engine(found)
+
+
+def _print_engine(found: "Diff") -> None:
+    if found.engine != "local":
+        remark(f"compared by {found.engine}: {found.reason}")
 
 
 def _ends(base: str, head: str | None) -> tuple[str, str]:

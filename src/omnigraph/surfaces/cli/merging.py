@@ -20,7 +20,7 @@ from omnigraph.surfaces.cli.address import (
     complete_branch,
     open_store,
 )
-from omnigraph.surfaces.cli.output import exit_code, note, say, say_json, suggest
+from omnigraph.surfaces.cli.output import exit_code, note, remark, say, say_json, suggest
 from omnigraph.surfaces.cli.progress import watch
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def _print_merge(result: "MergeResult") -> None:
     say(f"{result.source} into {result.target}: {would}{result.outcome}")
     for key, (inserts, updates, deletes) in result.tables.items():
         say(f"  {key}: +{inserts} ~{updates} -{deletes}")
+    if result.engine != "local":
+        remark(f"done by {result.engine}: {result.reason}")
     if result.commit is not None:
         say(f"commit {result.commit.id}")
     for conflict in result.conflicts[:CONFLICTS_SHOWN_MAX]:

@@ -23,7 +23,7 @@ from omnigraph.surfaces.cli.address import (
     refuse_unconfirmed,
 )
 from omnigraph.surfaces.cli.files import text_argument
-from omnigraph.surfaces.cli.output import EXIT_FAILURE, say, say_json, suggest, warn
+from omnigraph.surfaces.cli.output import EXIT_FAILURE, remark, say, say_json, suggest, warn
 from omnigraph.surfaces.cli.progress import watch
 from omnigraph.surfaces.cli.terminal import is_terminal
 
@@ -140,6 +140,8 @@ def apply(
             warn(warning)
         if done.pending_indexes:
             suggest(f"omnigraph optimize {where}   (builds the indexes)")
+        if done.engine != "local":
+            remark(f"rows written anew by {done.engine}: {done.reason}")
         if done.commit is not None:
             say(f"commit {done.commit}")
 

@@ -176,6 +176,7 @@ def apply_schema(call: Call) -> Reply:
         body["schema_source"],
         allow_data_loss=bool(body.get("allow_data_loss")),
         actor=call.actor,
+        spark=False,
         message=call.message,
         idempotency_key=call.key,
     )
