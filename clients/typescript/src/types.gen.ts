@@ -797,6 +797,8 @@ export type SchemaApplyOutput = {
     replayed?: boolean;
     warnings: Array<string>;
     pending_indexes: Array<string>;
+    engine: string;
+    reason: string;
 };
 
 /**
