@@ -6,7 +6,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -30,12 +30,16 @@ from omnigraph.values import dataclass
 _HEAD = re.compile(rb'\s*\{\s*"(type|edge)"\s*:\s*"([^"\\]*)"')
 """The beginning of a record whose type is known without parsing the rest of the line."""
 
-_NUMBERED = re.compile(rb'"(from|to)"\s*:\s*-?[0-9]')
+_NUMBERED = re.compile(rb'"(from|to|src|dst)"\s*:\s*-?[0-9]')
 """The ends of an edge that are numbers."""
+
+_ENDS = (("from", "src"), ("to", "dst"))
+"""The names of the ends of an edge: in a record, and in a row or a table."""
 
 
 _HEADING = frozenset({"kind", "query_name", "target", "row_count"})
 """The members of the first line of a query's result in JSON lines."""
+_METADATA = b'"metadata"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,17 @@ def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
 
 
 def take_row_block(block: Block, type_: TableType, intake: Intake) -> None:
-    """Read lines that are rows of one type."""
-    _read_one_by_one(block, range(len(block.texts)), intake, type_)
+    """Read lines that are rows of one type: Arrow parses whole columns, or else lines are read one by one."""
+    texts = block.texts
+    # The first line of a query's result is no row.
+    start = int(block.first == 1 and _METADATA in texts[0])
+    indexes = [index for index in range(start, len(texts)) if not texts[index].isspace()]
+    part = _parse_rows(type_, intake.catalog, block, indexes)
+    if part is None:
+        _read_one_by_one(block, range(len(texts)), intake, type_)
+        return
+    intake.add(type_, part)
+    _read_one_by_one(block, range(start), intake, type_)
 
 
 Texts = list[bytes]
@@ -201,7 +214,36 @@ def _find_list(
 
 
 def _parse_lines(type_: TableType, catalog: Catalog, block: Block, indexes: Indexes) -> Part | None:
-    """Parse lines of one type; None when any of them is not surely right."""
+    """Parse records of one type; None when any of them is not surely right."""
+    ends = _list_ends(type_, catalog, block.texts[indexes[0]], [name for name, _ in _ENDS])
+    rows = _parse_json(block, indexes, _envelope_of(ends, _list_properties(type_)))
+    if rows is None:
+        return None
+    data = column(rows, "data")
+    members = dict(zip(data.type.names, data.flatten(), strict=True))
+    return _make_part(type_, block, indexes, members, [column(rows, name) for name, _ in ends])
+
+
+def _parse_rows(type_: TableType, catalog: Catalog, block: Block, indexes: Indexes) -> Part | None:
+    """Parse rows of one type, objects of property values; None when any of them is not surely right."""
+    if not indexes or not all(_is_row(block.texts[index]) for index in indexes):
+        return None
+    example = block.texts[indexes[0]]
+    names = [name if f'"{name}"'.encode() in example else other for name, other in _ENDS]
+    ends = _list_ends(type_, catalog, example, names)
+    rows = _parse_json(block, indexes, _row_of(ends, _list_properties(type_)))
+    if rows is None:
+        return None
+    members = {name: column(rows, name) for name in rows.column_names}
+    return _make_part(type_, block, indexes, members, [members[name] for name, _ in ends])
+
+
+def _is_row(text: bytes) -> bool:
+    return text.lstrip().startswith(b"{") and _is_whole(text) and len(text) <= JSONL_LINE_BYTES_MAX
+
+
+def _parse_json(block: Block, indexes: Indexes, schema: pa.Schema) -> pa.Table | None:
+    """Let Arrow parse lines; None when a line does not have exactly the members of the schema."""
     text = b"\n".join([block.texts[index] for index in indexes])
     try:
         text.decode()
@@ -209,13 +251,22 @@ def _parse_lines(type_: TableType, catalog: Catalog, block: Block, indexes: Inde
             io.BytesIO(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
             parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=_envelope(type_, catalog, block.texts[indexes[0]]),
-                unexpected_field_behavior="error",
+                explicit_schema=schema, unexpected_field_behavior="error"
             ),
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    columns = _columns(type_, rows) if rows.num_rows == len(indexes) else None
+    return rows if rows.num_rows == len(indexes) else None
+
+
+def _make_part(
+    type_: TableType,
+    block: Block,
+    indexes: Indexes,
+    members: Mapping[str, pa.Array],
+    ends: Sequence[pa.Array],
+) -> Part | None:
+    columns = _columns(type_, members, ends)
     if columns is None:
         return None
     numbers = np.array(indexes, dtype=np.int64) + block.first
@@ -223,14 +274,13 @@ def _parse_lines(type_: TableType, catalog: Catalog, block: Block, indexes: Inde
     return Part(columns=columns, explicit_ids=ids, origins=Origins(numbers, (block.file,)))
 
 
-def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
-    data = column(rows, "data")
-    members = dict(zip(data.type.names, data.flatten(), strict=True))
+def _columns(
+    type_: TableType, members: Mapping[str, pa.Array], ends: Sequence[pa.Array]
+) -> dict[str, pa.Array] | None:
     found = {"id": members["id"]}
     if isinstance(type_, EdgeType):
         # An integer key is its own canonical text.
-        ends = {"src": column(rows, "from"), "dst": column(rows, "to")}
-        found |= {name: ids.cast(pa.string()) for name, ids in ends.items()}
+        found |= {name: ids.cast(pa.string()) for (_, name), ids in zip(_ENDS, ends, strict=True)}
         if found["src"].null_count or found["dst"].null_count:
             return None
     for name in sorted(type_.properties):
@@ -241,30 +291,44 @@ def _columns(type_: TableType, rows: pa.Table) -> dict[str, pa.Array] | None:
     return found
 
 
+Ends = tuple[tuple[str, pa.DataType], ...]
+"""The ends of an edge type with the types that Arrow reads; none for a node type."""
+
+Properties = tuple[tuple[str, PropertyType], ...]
+
+
 @lru_cache(maxsize=1024)
-def _envelope_of(
-    ends: tuple[tuple[str, pa.DataType], ...], properties: tuple[tuple[str, PropertyType], ...]
-) -> pa.Schema:
-    members = [pa.field("id", pa.string()), *(pa.field(n, json_type(t)) for n, t in properties)]
-    data = pa.field("data", pa.struct(members))
+def _envelope_of(ends: Ends, properties: Properties) -> pa.Schema:
+    """The members of a record."""
+    data = pa.field("data", pa.struct(_list_members(properties)))
     if not ends:
         return pa.schema([pa.field("type", pa.string()), data])
     return pa.schema([pa.field("edge", pa.string()), *(pa.field(*end) for end in ends), data])
 
 
-def _envelope(type_: TableType, catalog: Catalog, example: bytes) -> pa.Schema:
-    """The columns that Arrow reads; the ends are integers where the first line has them so."""
-    properties = tuple((name, type_.properties[name].type) for name in sorted(type_.properties))
+@lru_cache(maxsize=1024)
+def _row_of(ends: Ends, properties: Properties) -> pa.Schema:
+    """The members of a row."""
+    return pa.schema([*(pa.field(*end) for end in ends), *_list_members(properties)])
+
+
+def _list_members(properties: Properties) -> "list[pa.Field[Any]]":
+    return [pa.field("id", pa.string()), *(pa.field(n, json_type(t)) for n, t in properties)]
+
+
+def _list_properties(type_: TableType) -> Properties:
+    return tuple((name, type_.properties[name].type) for name in sorted(type_.properties))
+
+
+def _list_ends(type_: TableType, catalog: Catalog, example: bytes, names: Sequence[str]) -> Ends:
+    """The ends under some names; they are integers where the first line has them so."""
     if not isinstance(type_, EdgeType):
-        return _envelope_of((), properties)
+        return ()
     numbers = {end.decode() for end in _NUMBERED.findall(example)}
-    ends = {"from": catalog.end_key_type(type_, "src"), "to": catalog.end_key_type(type_, "dst")}
-    return _envelope_of(
-        tuple(
-            (end, key.arrow if key and key.scalar in INTEGERS and end in numbers else pa.string())
-            for end, key in ends.items()
-        ),
-        properties,
+    keys = [catalog.end_key_type(type_, side) for _, side in _ENDS]
+    return tuple(
+        (end, key.arrow if key and key.scalar in INTEGERS and end in numbers else pa.string())
+        for end, key in zip(names, keys, strict=True)
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,13 @@ from omnigraph.commit.delta import DeltaKind, TableDelta
 from omnigraph.errors import OmniError, Problem
 from omnigraph.pipeline.input.frames import read_frame, take_frame
 from omnigraph.pipeline.input.intake import Intake, fresh_ids
-from omnigraph.pipeline.input.lines import Block, take_block, take_file, take_row_file
+from omnigraph.pipeline.input.lines import (
+    Block,
+    take_block,
+    take_file,
+    take_row_block,
+    take_row_file,
+)
 from omnigraph.pipeline.input.records import take_records
 from omnigraph.runtime import SYSTEM
 
@@ -246,6 +253,53 @@ def test_a_file_of_rows_needs_no_envelope(tmp_path: Path) -> None:
     take_row_file(path, BESIDE, intake)
     assert intake.records == {"edge:Beside": 1}
     assert [(p.rule, p.line, p.property) for p in intake.problems] == [("J04", 2, "to")]
+
+
+ROWS: list[tuple[NodeType | EdgeType, list[str], bool]] = [
+    (STALL, ['{"code": "a", "fee": 1, "day": "2024-01-05"}', '{"code": "b", "tags": ["x"]}'], True),
+    (STALL, ['{"code": "a"}', "", '{"code": "b", "open": true, "big": 7}', "  "], True),
+    (MEMO, ['{"id": "m", "text": "metadata"}', '{"text": "\u00e9"}'], True),
+    (BESIDE, ['{"src": "a", "dst": "b", "km": 2}', '{"dst": "c", "src": "d"}'], True),
+    (BESIDE, ['{"from": "a", "to": "b"}', '{"from": "a", "to": "c", "id": "e"}'], True),
+    (BESIDE, ['{"from": "a", "to": "b"}', '{"src": "a", "dst": "b"}'], False),
+    (BESIDE, ['{"from": "a", "src": "c", "to": "b"}'], False),
+    (BESIDE, ['{"from": null, "src": "c", "to": "b"}'], False),
+    (STALL, ['{"code": "a", "fee": 1.5}'], False),
+    (STALL, ['{"code": "a", "nope": 1}', '{"code": "b"}'], False),
+    (STALL, ['{"code": "a"} {"code": "b"}', '{"code": "c"}'], False),
+    (STALL, ['{"code": "a", "code": "b"}'], False),
+    (STALL, ['{"code": "a",', '"fee": 1}'], False),
+    (STALL, ["[1]", "null"], False),
+    (STALL, ["", " "], False),
+]
+
+
+@pytest.mark.parametrize(("type_", "rows", "by_arrow"), ROWS)
+def test_rows_without_envelope_are_parsed_by_arrow_where_that_is_the_same(
+    type_: NodeType | EdgeType, rows: list[str], by_arrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(texts: list[str]) -> Any:
+        intake = Intake(CATALOG)
+        take_row_block(Block([f"{text}\n".encode() for text in texts], 5, "f"), type_, intake)
+        parts = [one for parts in intake.parts.values() for one in parts]
+        columns = [
+            {name: values.to_pylist() for name, values in part.columns.items()} for part in parts
+        ]
+        ids = [part.explicit_ids.to_pylist() for part in parts]
+        numbers = [list(part.origins.numbers) for part in parts]
+        return columns, ids, numbers, [str(one) for one in intake.problems]
+
+    found = take(rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(pyarrow.json, "read_json", refuse_to_parse)
+        assert take(rows) == found
+    if by_arrow:
+        monkeypatch.setattr(json.JSONDecoder, "decode", refuse_to_parse)
+        assert take(rows) == found
+
+
+def refuse_to_parse(*_: Any, **__: Any) -> Any:
+    raise pa.ArrowInvalid("not this way")
 
 
 def lines_of(*texts: bytes) -> Intake:
