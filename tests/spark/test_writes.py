@@ -448,6 +448,51 @@ def test_a_complete_stream_replaces_the_type_in_one_commit(
     assert (names(graph), loads(graph)) == ({"a": 2, "b": 2, "c": 1}, 3)
 
 
+def test_an_append_stream_follows_its_checkpoint_and_is_refused_without_one(
+    spark: Any, graph: Graph, tmp_path: Path
+) -> None:
+    at, moved = tmp_path / "at", tmp_path / "moved"
+    drop(tmp_path / "in", 1, "a", "b")
+    run_sink(rate(spark, tmp_path / "in"), graph, at)
+    at.rename(moved)
+    forget_end(moved, 0)
+    drop(tmp_path / "in", 2, "c")
+    run_sink(rate(spark, tmp_path / "in"), graph, moved)
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
+    shutil.rmtree(moved)
+    with pytest.raises(PySparkException, match=r"Person '[abc]' already exists"):
+        run_sink(rate(spark, tmp_path / "in"), graph, moved)
+    assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
+
+
+def test_a_stream_of_updates_merges_the_rows_that_changed(
+    spark: Any, graph: Graph, tmp_path: Path
+) -> None:
+    at, moved = tmp_path / "at", tmp_path / "moved"
+    batches: list[dict[str, int]] = []
+
+    def fill(transaction: Transaction, batch: Any) -> None:
+        batches.append({row.name: row.age for row in batch.collect()})
+        transaction.merge("Person", batch)
+
+    def run(checkpoint: Path) -> None:
+        counts = rate(spark, tmp_path / "in").groupBy("name").agg({"*": "count"})
+        frame = counts.selectExpr("name", "cast(`count(1)` as int) as age")
+        write = each_batch(graph, fill, stream="counts")
+        writer = frame.writeStream.outputMode("update").foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    drop(tmp_path / "in", 1, *"aab")
+    run(at)
+    at.rename(moved)
+    forget_end(moved, 0)
+    drop(tmp_path / "in", 2, *"bc")
+    run(moved)
+    assert batches[-1] == {"b": 2, "c": 1}
+    assert (names(graph), loads(graph)) == ({"a": 2, "b": 2, "c": 1}, 2)
+
+
 @pytest.mark.soak
 def test_a_stream_of_updates_is_refused(spark: Any, graph: Graph, tmp_path: Path) -> None:
     drop(tmp_path / "in", 1, "a")
