@@ -94,9 +94,16 @@ def texts(draw: st.DrawFn) -> str:
     runner=steps,
     split_bytes=grains,
     packed=st.booleans(),
+    create=st.sampled_from([(), ("Person",)]),
 )
 def test_files_of_records(
-    base: Path, files: list[str], mode: str, runner: Any, split_bytes: int, packed: bool
+    base: Path,
+    files: list[str],
+    mode: str,
+    runner: Any,
+    split_bytes: int,
+    packed: bool,
+    create: tuple[str, ...],
 ) -> None:
     paths = []
     for number, text in enumerate(files):
@@ -106,8 +113,9 @@ def test_files_of_records(
             path = path.with_name(f"{number}.jsonl.gz")
             path.write_bytes(gzip.compress(text.encode()))
         paths.append(path)
-    whole = loaded(base, paths, mode)
-    assert loaded(base, paths, mode, runner=runner, split_bytes=split_bytes) == whole
+    whole = loaded(base, paths, mode, create=create)
+    stepped = loaded(base, paths, mode, runner=runner, split_bytes=split_bytes, create=create)
+    assert stepped == whole
 
 
 @settings(max_examples=80)

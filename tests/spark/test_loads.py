@@ -48,9 +48,18 @@ def lines(some: list[dict[str, Any]]) -> str:
     return "".join(f"{json.dumps(one)}\n" for one in some)
 
 
-def both_ways(base: Path, source: Any, mode: str, spark: Any, split_bytes: int = 100) -> None:
-    whole = loaded(base, source, mode)
-    assert loaded(base, source, mode, runner=spark_runner(spark), split_bytes=split_bytes) == whole
+def both_ways(
+    base: Path,
+    source: Any,
+    mode: str,
+    spark: Any,
+    split_bytes: int = 100,
+    create: tuple[str, ...] = (),
+) -> None:
+    whole = loaded(base, source, mode, create=create)
+    runner = spark_runner(spark)
+    found = loaded(base, source, mode, runner=runner, split_bytes=split_bytes, create=create)
+    assert found == whole
 
 
 LONG = pytest.mark.soak
@@ -64,6 +73,15 @@ def test_records_are_loaded_alike(base: Path, spark: Any, mode: str) -> None:
     path = base.with_name("many.jsonl")
     path.write_text(lines(MANY))
     both_ways(base, path, mode, spark)
+
+
+@pytest.mark.parametrize(
+    "mode", ["overwrite", pytest.param("append", marks=LONG), pytest.param("merge", marks=LONG)]
+)
+def test_missing_ends_are_created_alike(base: Path, spark: Any, mode: str) -> None:
+    edges = [("w1", "p"), ("w2", "w3"), ("p", "w1"), ("w3", "w4"), ("w4", "w5")]
+    rows = [{"edge": "Knows", "from": a, "to": b, "data": {}} for a, b in edges]
+    both_ways(base, rows, mode, spark, create=("Person",))
 
 
 @pytest.mark.parametrize("mode", ["append", pytest.param("overwrite", marks=LONG)])

@@ -62,14 +62,20 @@ def base_graph(home: Path) -> Path:
 
 
 def loaded(
-    base: Path, source: Any, mode: str, *, runner: Runner | None = None, split_bytes: int = 64
+    base: Path,
+    source: Any,
+    mode: str,
+    *,
+    runner: Runner | None = None,
+    split_bytes: int = 64,
+    create: tuple[str, ...] = (),
 ) -> Outcome:
     """Load into a copy of a graph: by a runner in steps, or in memory without one."""
     place = base.with_name("copy")
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(base, place)
     with omnigraph.open(place, config={"split_bytes": split_bytes}) as graph:
-        found = _outcome(graph, source, mode, runner)
+        found = _outcome(graph, source, mode, runner, create)
         assert_settled(graph)
         # The heartbeat of a load that failed elsewhere stays until it expires: tasks may still be writing.
         remote = runner is not None and runner.engine != "local"
@@ -82,17 +88,23 @@ def threads(workers: int, buckets: int, keys_bytes_max: int) -> LocalRunner:
     return LocalRunner(workers, buckets=buckets, keys_bytes_max=keys_bytes_max)
 
 
-def _outcome(graph: Graph, source: Any, mode: str, runner: Runner | None) -> Outcome:
+def _outcome(
+    graph: Graph, source: Any, mode: str, runner: Runner | None, create: tuple[str, ...]
+) -> Outcome:
     before = rows_of(graph)
     try:
         done = load(
-            graph._engine, source, mode=mode, choose=lambda _: RunnerChoice(runner, "a test")
+            graph._engine,
+            source,
+            mode=mode,
+            choose=lambda _: RunnerChoice(runner, "a test"),
+            create=create,
         )
     except OmniError as error:
         assert rows_of(graph) == before
         facts = (error.code, getattr(error, "total", None), _plain(error.details))
         return Outcome(type(error).__name__, _plain((facts, str(error))), None)
-    return Outcome(None, dict(done.tables), _plain(rows_of(graph)))
+    return Outcome(None, (dict(done.tables), dict(done.created)), _plain(rows_of(graph)))
 
 
 def rows_of(graph: Graph) -> dict[str, list[dict[str, Any]]]:

@@ -272,6 +272,17 @@ def test_a_check_of_a_load_finds_everything_and_writes_nothing(people: Run, tmp_
     assert people("branch", "list", "g", "--json").json["branches"] == ["main"]
 
 
+def test_a_load_creates_the_nodes_that_edges_name(people: Run, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text("from,to\nAda,Zoe\nZoe,Zed\n")
+    load = ("load", "g", "--data", "pairs.csv", "--type", "Knows", "--mode", "append")
+    refused = people(*load)
+    assert (refused.code, "not found" in refused.err) == (1, True)
+    create = ("--create-missing", "Person")
+    assert "2 nodes of Person to be created" in people(*load, *create, "--check").out
+    done = people(*load, *create, "--json").json
+    assert done["created"] == [{"table_key": "node:Person", "rows_created": 2}]
+
+
 def test_a_plan_is_shown_instead_of_rows(people: Run) -> None:
     text = "query q($n: String) { match { $p: Person { name: $n } } return { $p } }"
     asked = ("query", "-e", text, "--store", "g", "--explain")

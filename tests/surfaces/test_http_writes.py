@@ -137,6 +137,22 @@ def test_loads_take_lines_in_a_document_or_as_they_are(http: httpx.Client) -> No
     assert http.delete("/branches/new").status_code == 200
 
 
+def test_a_load_creates_the_nodes_that_edges_name_when_asked(
+    http: httpx.Client, server: ServerProcess
+) -> None:
+    line = json.dumps({"edge": "Knows", "from": "Zoe", "to": "Zed", "data": {}}) + "\n"
+    assert http.post("/load", json={"data": line}).status_code == 400
+    asked = {"data": line, "mode": "append", "branch": "made", "from": "main"}
+    done = http.post("/load", json=asked | {"create_missing": ["Person"]}).json()
+    assert done["created"] == [{"table_key": "node:Person", "rows_created": 2}]
+    assert http.post("/load", json=asked | {"create_missing": "Person"}).status_code == 400
+    more = [{"edge": "Knows", "from": "Zoe", "to": "Zack", "data": {}}]
+    with omnigraph.connect(server.url) as graph:
+        told = graph.load(more, mode="append", branch="made", create_missing="Person")
+        assert told.created == {"node:Person": 1}
+    assert http.delete("/branches/made").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("content", "headers", "status"),
     [

@@ -513,6 +513,7 @@ export type LoadInput = {
     branch?: string | null;
     from?: string | null;
     mode?: 'append' | 'merge' | 'overwrite' | null;
+    create_missing?: Array<string> | null;
 };
 
 /**
@@ -533,6 +534,7 @@ export type LoadOutput = {
     reason: string;
     pending_indexes: Array<string>;
     notes: Array<string>;
+    created: Array<TableCreated>;
 };
 
 /**
@@ -884,6 +886,14 @@ export type TableChanged = {
     inserts: number;
     updates: number;
     deletes: number;
+};
+
+/**
+ * Nodes that a load made because its edges name them.
+ */
+export type TableCreated = {
+    table_key: string;
+    rows_created: number;
 };
 
 /**
@@ -2464,6 +2474,10 @@ export type LoadNdjsonData = {
          * `append`, `merge` (default) or `overwrite`.
          */
         mode?: string;
+        /**
+         * Create nodes of this type that edges name and that are nowhere.
+         */
+        create_missing?: Array<string>;
     };
     url: '/graphs/{graph_id}/load/ndjson';
 };

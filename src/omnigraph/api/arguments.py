@@ -89,6 +89,11 @@ def names_of(name: str, value: object) -> tuple[str, ...] | None:
     return tuple(text_of(name, one) for one in value)
 
 
+def one_or_names(name: str, value: object) -> tuple[str, ...]:
+    """An argument that is a name or a list of names."""
+    return (value,) if isinstance(value, str) else names_of(name, value) or ()
+
+
 def text_column(name: str, value: Iterable[str]) -> pa.Array:
     """An argument that is a column of texts: of Arrow, or a list."""
     return _column_of(name, value, pa.string())

@@ -20,6 +20,7 @@ from omnigraph.api.arguments import (
     file_of,
     names_of,
     number_column,
+    one_or_names,
     point_of,
     reference_of,
     rules_of,
@@ -565,6 +566,7 @@ class Graph:
         idempotency_key: str | None = None,
         rejects: str | os.PathLike[str] | None = None,
         if_commit: str | Commit | None = None,
+        create_missing: str | Sequence[str] = (),
     ) -> LoadResult:
         """Load records or frames in one commit; `type` names the type of a single frame.
 
@@ -574,7 +576,9 @@ class Graph:
         when it is done; what it raises before the commit stops the load. Types in `append_only` must bring new ids while the
         others of a merge replace rows. `rejects` names a `.jsonl`, `.csv` or `.parquet` file that receives every problem of a
         load that is refused, or is `"frame"`: the error then has them as the Arrow table `rejects`. With `if_commit` the load is
-        refused unless that commit is the head of the branch.
+        refused unless that commit is the head of the branch. `create_missing` names node types whose nodes an id alone can
+        make: an edge may then end at an id that is nowhere, and the load creates that node; `created` of the result counts
+        them.
 
         Example:
             >>> graph.load([{"type": "Person", "data": {"name": "Ed", "age": 7}}], mode="append").tables
@@ -613,6 +617,7 @@ class Graph:
                 key=_key(idempotency_key),
                 rejects=parse_rejects(rejects),
                 if_commit=None if if_commit is None else CommitId(str(if_commit)),
+                create=one_or_names("create_missing", create_missing),
             )
 
     def assign(

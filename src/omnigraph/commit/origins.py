@@ -57,8 +57,10 @@ class Origins:
     """Files that hold rows instead of lines."""
 
     def of(self, row: int) -> Origin:
-        """The origin of one row."""
+        """The origin of one row; a row of number 0 was made by the write and comes from nowhere."""
         number = int(self.numbers[row])
+        if not number:
+            return Origin()
         file = self.files[0 if self.file_numbers is None else int(self.file_numbers[row])]
         if file is None or file in self.row_files:
             return Origin(file=file, record=number)

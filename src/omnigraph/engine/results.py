@@ -176,7 +176,7 @@ class MutationResult(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult(Shown):
-    """What a load did; `tables` counts input records per table key."""
+    """What a load did; `tables` counts input records per table key, `created` nodes that it made for its edges."""
 
     uri: str
     branch: str
@@ -193,6 +193,7 @@ class LoadResult(Shown):
     notes: tuple[str, ...] = ()
     replayed: bool = False
     """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    created: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_rows(self) -> int:
@@ -203,6 +204,8 @@ class LoadResult(Shown):
         """The records of each table, and the commit."""
         made = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
         pending = {"pending indexes": list(self.pending_indexes)} if self.pending_indexes else {}
+        if self.created:
+            made |= {"created": ", ".join(f"{k}: {n}" for k, n in self.created.items())}
         grid = Grid(columns=("table", "records"), rows=list(self.tables.items()))
         return Sheet(
             title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
@@ -230,6 +233,7 @@ class LoadResult(Shown):
             "reason": self.reason,
             "pending_indexes": list(self.pending_indexes),
             "notes": list(self.notes),
+            "created": [{"table_key": k, "rows_created": n} for k, n in self.created.items()],
             **show_replayed(self.replayed),
         }
 

@@ -89,6 +89,8 @@ class LoadSpec:
     area: str
     append_only: frozenset[TableKey] = frozenset()
     """Tables that a merge only adds rows to."""
+    creates: frozenset[TableKey] = frozenset()
+    """Node tables that get a row for every id that edges name and no input brings."""
     held_ids_max: int = CACHED_IDS_ROWS
     """How many ids one task holds in memory; more go through the shuffle."""
     one_task_ids_max: int = CACHED_IDS_ROWS

@@ -130,6 +130,15 @@ class EndpointsMissing:
     table_key: TableKey
 
 
+@dataclass(frozen=True, slots=True)
+class CreatedNodes:
+    """Rows of nodes that edges of the load name and no input brings, in a scratch file."""
+
+    table_key: TableKey
+    path: str
+    rows: int
+
+
 class SliceKind(IntEnum):
     """What the rows of a scratch slice mean."""
 
@@ -191,6 +200,7 @@ Message = (
     | SplitCount
     | SplitLines
     | EndpointsMissing
+    | CreatedNodes
     | ScratchSlice
     | WroteFragments
     | MarkedRows

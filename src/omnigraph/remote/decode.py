@@ -102,6 +102,7 @@ def read_load(body: Body) -> LoadResult:
         reason=body["reason"],
         pending_indexes=tuple(body["pending_indexes"]),
         notes=tuple(body["notes"]),
+        created={one["table_key"]: one["rows_created"] for one in body.get("created", ())},
     )
 
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from omnigraph.api.arguments import one_or_names
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import (
     Baseline,
@@ -215,6 +216,7 @@ class RemoteGraph:
         branch: str | None = None,
         from_branch: str | None = None,
         idempotency_key: str | None = None,
+        create_missing: str | Sequence[str] = (),
         **local: object,
     ) -> LoadResult:
         """Load records in one commit: a file of JSON lines, a stream of them, or dicts."""
@@ -223,7 +225,12 @@ class RemoteGraph:
             self._server.path("load", "ndjson"),
             content=_read_lines(source),
             headers=LINES | _key(idempotency_key),
-            params={"mode": str(mode), "branch": branch or self._branch, "from": from_branch},
+            params={
+                "mode": str(mode),
+                "branch": branch or self._branch,
+                "from": from_branch,
+                "create_missing": list(one_or_names("create_missing", create_missing)),
+            },
         )
         return decode.read_load(body)
 

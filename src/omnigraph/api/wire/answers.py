@@ -70,6 +70,13 @@ class TableLoaded(TypedDict):
     rows_loaded: int
 
 
+class TableCreated(TypedDict):
+    """Nodes that a load made because its edges name them."""
+
+    table_key: str
+    rows_created: int
+
+
 class LoadOutput(TypedDict):
     """What a load did."""
 
@@ -87,6 +94,7 @@ class LoadOutput(TypedDict):
     reason: str
     pending_indexes: list[str]
     notes: list[str]
+    created: list[TableCreated]
 
 
 class BranchOutput(TypedDict):

@@ -45,6 +45,7 @@ LoadInput = TypedDict(
         "branch": NotRequired[str | None],
         "from": NotRequired[str | None],
         "mode": NotRequired[Mode | None],
+        "create_missing": NotRequired[list[str] | None],
     },
 )
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from omnigraph.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
-from omnigraph.commit.plan import Header, WritePlan, plan_of
+from omnigraph.commit.plan import Header, plan_of
 from omnigraph.commit.stage import stage_write
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import is_batch_loaded
+from omnigraph.engine.writer import Prepared
 from omnigraph.errors import InternalError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import TableKey, Version
@@ -22,7 +23,7 @@ from omnigraph.pipeline.checks import (
     recheck_step,
 )
 from omnigraph.pipeline.findings import InputMap, make_error, map_inputs
-from omnigraph.pipeline.input.splits import CheckedRows, Split
+from omnigraph.pipeline.input.splits import CheckedRows, Shaped, Split
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
 from omnigraph.pipeline.keys.extract import cut_committed
 from omnigraph.pipeline.keys.local import (
@@ -32,6 +33,7 @@ from omnigraph.pipeline.keys.local import (
 )
 from omnigraph.pipeline.keys.plan import KeyPlan, Where
 from omnigraph.pipeline.messages import (
+    CreatedNodes,
     EndpointsMissing,
     Finding,
     MarkedRows,
@@ -73,12 +75,24 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOutcome:
-    """The outcome of the key join: superseded rows, rows that match committed ones, where those are, and the read set."""
+    """The outcome of the key join: superseded rows, rows that match committed ones, where those are, and the read set.
+
+    `created` are rows of nodes that the load makes because its edges name them.
+    """
 
     superseded: ScratchSlices
     matched: ScratchSlices
     replaced: ScratchSlices
     consulted: frozenset[TableKey]
+    created: tuple[CreatedNodes, ...] = ()
+
+    def count_created(self) -> dict[TableKey, int]:
+        """How many nodes of each type the load makes."""
+        tables = sorted({one.table_key for one in self.created})
+        return {
+            table: sum(one.rows for one in self.created if one.table_key == table)
+            for table in tables
+        }
 
 
 @dataclass(slots=True)
@@ -116,7 +130,7 @@ class BulkLoad:
         findings = select(messages, Finding)
         ids = [*checked.ids, *(one for one in findings if one.phase is Phase.IDS)]
         rules = [one for one in findings if one.phase is Phase.RULES]
-        slices = select(messages, ScratchSlice)
+        slices, created = select(messages, ScratchSlice), select(messages, CreatedNodes)
         superseded, replaced = (
             group_slices(slices, SliceKind.SUPERSEDED),
             group_slices(slices, SliceKind.REPLACED),
@@ -132,7 +146,9 @@ class BulkLoad:
                 compact_endpoints=not missing,
             )
             strict = [one for one in rules if one.order[0] == STRICT]
-            rules = [*strict, *self._check_rules(later)]
+            messages = self._check_rules(later)
+            rules = [*strict, *select(messages, Finding)]
+            created = select(messages, CreatedNodes)
         values = self._list_value_problems(superseded)
         self._raise([*checked.reads, *ids, *values, *rules])
         return KeyOutcome(
@@ -140,6 +156,7 @@ class BulkLoad:
             matched=group_slices(slices, SliceKind.MATCHED),
             replaced=replaced,
             consulted=first.consulted,
+            created=tuple(created),
         )
 
     def _make_key_plan(
@@ -193,14 +210,14 @@ class BulkLoad:
         rest = replace(key_plan, resolved_ids=frozenset(tables))
         return [*resolved, *self._run_decide(rest)]
 
-    def _check_rules(self, key_plan: KeyPlan) -> Sequence[Finding]:
+    def _check_rules(self, key_plan: KeyPlan) -> Sequence[Message]:
         """Check the rules; when an endpoint is missing, again with every edge, to name those that miss one."""
         if not key_plan.has_rules:
             return ()
         messages = self._run_decide(key_plan)
         if select(messages, EndpointsMissing):
             messages = self._run_decide(replace(key_plan, compact_endpoints=False))
-        return select(messages, Finding)
+        return messages
 
     def _run_decide(self, key_plan: KeyPlan) -> Sequence[Message]:
         tables = {side.table_key for side in key_plan.incoming_sides}
@@ -227,14 +244,15 @@ class BulkLoad:
 
     # ---- writing
 
-    def prepare(self, view: View, header: Header) -> WritePlan | None:
-        """Decide, stage every table and plan the commit; None when there is nothing to write."""
+    def prepare(self, view: View, header: Header) -> Prepared[Mapping[TableKey, int]]:
+        """Decide, stage every table and plan the commit; say how many nodes are created."""
         if is_batch_loaded(view, header.batch_id):
-            return None
+            return Prepared(None, {})
         outcome = self.decide_keys(view)
-        tables = self._make_key_plan(view).tables
+        created = outcome.count_created()
+        tables = sorted({*self._make_key_plan(view).tables, *created})
         if not tables:
-            return None
+            return Prepared(None, {})
         branch = lance_branch(view.branch)
         entries = {table: view.snapshot.entry(table) for table in tables}
         own = {table: one.at for table, one in entries.items() if one.at.branch == branch}
@@ -250,13 +268,14 @@ class BulkLoad:
         ]
         fail(Failpoint.PREPARED)
         staged = [write for write in writes if write is not None]
-        return plan_of(header, view.branch, staged, _list_read_set(view, outcome.consulted))
+        read_set = _list_read_set(view, outcome.consulted)
+        return Prepared(plan_of(header, view.branch, staged, read_set), created)
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
         type_ = self.spec.type(table)
-        return TableDelta(
-            type=type_, kind=self.spec.kind, rows=type_.schema.empty_table(), source=rows
-        )
+        # Nodes that are created beside those of the graph are added, also by an overwrite of edges.
+        kind = self.spec.kind if table in self.records else DeltaKind.APPEND
+        return TableDelta(type=type_, kind=kind, rows=type_.schema.empty_table(), source=rows)
 
     def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
         """Write the rows of a table that had to be forked first."""
@@ -273,7 +292,7 @@ class BulkLoad:
         """Let workers write the rows of some tables as fragments and mark the rows that they replace."""
         written = self._find_kept_fragments(sites)
         rest = {table: at for table, at in sites.items() if table not in written}
-        splits = [split for split in self.checked.splits if split.table_key in rest]
+        splits = [one for one in self._list_splits(outcome.created) if one.table_key in rest]
         ahead = _find_fragments_ahead(splits, rest, outcome)
         splits = [split for split in splits if split.number not in ahead]
         writes = write_splits(splits, rest, outcome.superseded, outcome.matched, self._share)
@@ -291,6 +310,21 @@ class BulkLoad:
             self._require_counts(table, rows, outcome)
         return found
 
+    def _list_splits(self, created: Sequence[CreatedNodes]) -> list[Split]:
+        """The splits of the input and of created rows, those of one table together."""
+        first = 1 + max((split.number for split in self.checked.splits), default=0)
+        more = (
+            Split(
+                number=number,
+                source=0,
+                content=Shaped(one.path),
+                table_key=one.table_key,
+                rows=one.rows,
+            )
+            for number, one in enumerate(created, first)
+        )
+        return sorted((*self.checked.splits, *more), key=lambda one: (one.table_key, one.number))
+
     def _find_kept_fragments(
         self, sites: Mapping[TableKey, TableAt]
     ) -> dict[TableKey, list[Written]]:
@@ -298,7 +332,8 @@ class BulkLoad:
         return {
             table: self.appended[at.path, at.branch]
             for table, at in sites.items()
-            if (at.path, at.branch) in self.appended
+            # What is created depends on the view; another attempt may need other nodes.
+            if (at.path, at.branch) in self.appended and table not in self.spec.creates
         }
 
     def _collect_fragments(
@@ -326,7 +361,8 @@ class BulkLoad:
 
     def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:
         """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        expected = self.records[table] - count_rows(outcome.superseded, table)
+        brought = self.records.get(table, 0) + outcome.count_created().get(table, 0)
+        expected = brought - count_rows(outcome.superseded, table)
         actual = sum(one.rows for one in rows.written)
         marked, replaced = (
             sum(one.rows for one in rows.marked),

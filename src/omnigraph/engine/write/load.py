@@ -26,6 +26,7 @@ from omnigraph.engine.keyed import (
 )
 from omnigraph.engine.results import LoadResult, view_commit
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.engine.write.bulk import BulkLoad, check
 from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows, prepare_deltas
@@ -48,6 +49,7 @@ from omnigraph.pipeline.input.sources import (
     read_sources,
 )
 from omnigraph.pipeline.input.splits import Split, grain_of
+from omnigraph.pipeline.keys.create import create_missing, require_creatable
 from omnigraph.pipeline.progress import Progress, Tell, Unit, tell_nobody
 from omnigraph.pipeline.rejects import Rejects, make_load_error, tabulate
 from omnigraph.values import dataclass
@@ -86,12 +88,14 @@ def load(
     key: str | None = None,
     rejects: Rejects | None = None,
     if_commit: CommitId | None = None,
+    create: Collection[str] = (),
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
     the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result.
-    With `if_commit` the load is refused unless that commit is the head of the branch. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
+    With `if_commit` the load is refused unless that commit is the head of the branch. Of the types in `create` the load
+    makes every node that its edges name and that is nowhere. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -99,6 +103,7 @@ def load(
         engine.require_writable("load")
         enter(engine, "load")
     contract = engine.contracts.current().contract
+    creates = require_creatable(contract.catalog, create)
     if from_branch is None:
         _require_branch(engine, target)
     load_source = identify_source(source, contract.catalog)
@@ -107,6 +112,7 @@ def load(
         settings = engine.settings
         load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
         asked = [mode, from_branch, *strict, *(() if if_commit is None else (if_commit,))]
+        asked += [f"create {name}" for name in create]
         keyed = _make_request(engine, target, actor, key, load_source, asked)
         known = find_replay(engine, keyed)
         if known is not None:
@@ -126,6 +132,7 @@ def load(
         header=header,
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
         rejects=rejects,
+        creates=creates,
         written_ahead=_find_written_ahead(load_source),
     )
     untouched = LoadResult(
@@ -145,17 +152,19 @@ def load(
         done = _describe_checked(untouched, load_source, checked_load, choice)
         is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
         if is_empty or dry_run:
-            _require_fit_at_target(engine, target, from_branch, checked_load)
+            created = _require_fit_at_target(engine, target, from_branch, checked_load)
+            done = _add_created(done, created)
         if is_empty:
             raise _refuse_empty(load_source)
         if dry_run:
             return done
         if from_branch is not None:
-            created = _create_missing(engine, target, from_branch, checked_load)
-            done = replace(done, branch_created=created)
+            forked = _fork_missing(engine, target, from_branch, checked_load)
+            done = replace(done, branch_created=forked)
         written = _commit_checked(engine, keyed, header, checked_load, done, tell)
     if isinstance(written, Replay):
         return _replay(engine, written, target, actor)
+    done = _add_created(done, written.outcome)
     if written.commit is None:
         return done
     tell(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
@@ -180,12 +189,18 @@ def _describe_checked(
     )
 
 
+def _add_created(done: LoadResult, created: Mapping[TableKey, int]) -> LoadResult:
+    return replace(done, created={str(key): rows for key, rows in created.items()})
+
+
 def _require_fit_at_target(
     engine: Engine, target: BranchName, base: BranchName | None, checked_load: "CheckedLoad"
-) -> None:
+) -> Mapping[TableKey, int]:
     """Raise the problems of a load that writes nothing: an input without records may still name unknown columns."""
     there = _is_there(engine, target)
-    checked_load.require_fit(engine.view(target if there else branch_name(base or target, "load")))
+    return checked_load.require_fit(
+        engine.view(target if there else branch_name(base or target, "load"))
+    )
 
 
 def _commit_checked(
@@ -195,8 +210,8 @@ def _commit_checked(
     checked_load: "CheckedLoad",
     done: LoadResult,
     tell: Tell,
-) -> Done[None] | Replay:
-    def prepare(view: View) -> Prepared[None]:
+) -> Done[Mapping[TableKey, int]] | Replay:
+    def prepare(view: View) -> Prepared[Mapping[TableKey, int]]:
         prepared = checked_load.prepare(view)
         tell(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
         return prepared
@@ -207,7 +222,7 @@ def _commit_checked(
         keyed,
         header,
         prepare,
-        lambda _: _make_receipt(done),
+        lambda created: _make_receipt(_add_created(done, created)),
         str(CommitKind.LOAD),
         checked_load.workers,
     )
@@ -235,6 +250,7 @@ def _make_receipt(done: LoadResult) -> Receipt:
         "engine": done.engine,
         "reason": done.reason,
         "notes": list(done.notes),
+        **({"created": dict(done.created)} if done.created else {}),
     }
 
 
@@ -277,7 +293,7 @@ def _refuse_empty(load_source: LoadSource) -> UserInputError:
     )
 
 
-def _create_missing(
+def _fork_missing(
     engine: Engine, target: BranchName, base: BranchName, checked_load: "CheckedLoad"
 ) -> bool:
     """Fork the target from its base when it is not there yet and the load will fit there."""
@@ -307,6 +323,8 @@ class LoadRequest:
     """Tables that a merge in steps only adds to."""
     rejects: Rejects | None = None
     """Where all problems go; None when the first of them are enough."""
+    creates: frozenset[TableKey] = frozenset()
+    """Node tables that get a row for every id that edges name and that is nowhere."""
 
     written_ahead: SpilledFrame | None = None
     """A frame whose rows were checked and written before the load began."""
@@ -335,12 +353,12 @@ class CheckedLoad(Protocol):
         """Who writes rows that can be written under the locks only."""
         ...
 
-    def require_fit(self, view: View) -> None:
-        """Raise with every rule that the load would break on a view."""
+    def require_fit(self, view: View) -> Mapping[TableKey, int]:
+        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
         ...
 
-    def prepare(self, view: View) -> Prepared[None]:
-        """Check the input against a view, stage it and plan the commit."""
+    def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
+        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
         ...
 
 
@@ -417,11 +435,22 @@ class InMemoryLoad:
     tell: Tell
     workers: StageWorkers = ALONE
 
-    def require_fit(self, view: View) -> None:
-        """Raise with every rule that the load would break on a view."""
-        found = violations(self.deltas, open_committed_rows(self.engine, view), view.catalog)
+    def require_fit(self, view: View) -> Mapping[TableKey, int]:
+        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
+        committed = open_committed_rows(self.engine, view)
+        deltas, created = self._complete(view, committed)
+        found = violations(deltas, committed, view.catalog)
         if found or self.problems:
             raise self._make_error(found)
+        return created
+
+    def _complete(
+        self, view: View, committed: SnapshotRows
+    ) -> tuple[Deltas, Mapping[TableKey, int]]:
+        """The deltas with the nodes that the load creates."""
+        if not self.request.creates:
+            return self.deltas, {}
+        return create_missing(self.deltas, self.request.creates, committed, view.catalog)
 
     def _make_error(self, found: Violations) -> OmniError:
         """The error of the problems of the input and of the rules."""
@@ -429,23 +458,24 @@ class InMemoryLoad:
         rows = [] if rejects is None else [tabulate(every.problems)]
         return make_load_error(every.problems[:PROBLEMS_SHOWN_MAX], every.total, rows, rejects)
 
-    def prepare(self, view: View) -> Prepared[None]:
-        """Check the input against a view, stage it and plan the commit."""
+    def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
+        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
         self.request.require_schema(view)
         if self.problems:
             self.require_fit(view)
         committed = open_committed_rows(self.engine, view)
         header = self.request.header
+        deltas, created = self._complete(view, committed)
         plan = prepare_deltas(
             view,
-            self.deltas,
+            deltas,
             committed,
             self.engine.workers,
             header,
             self.tell,
             self._make_error,
         )
-        return Prepared(plan, None)
+        return Prepared(plan, {} if plan is None else created)
 
 
 def _in_memory(
@@ -486,14 +516,14 @@ class SteppedLoad:
         """Who writes rows that can be written under the locks only."""
         return StageWorkers(rows=self.bulk)
 
-    def require_fit(self, view: View) -> None:
-        """Raise with every rule that the load would break on a view."""
-        self.bulk.decide_keys(view)
+    def require_fit(self, view: View) -> Mapping[TableKey, int]:
+        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
+        return self.bulk.decide_keys(view).count_created()
 
-    def prepare(self, view: View) -> Prepared[None]:
-        """Check the input against a view, stage it and plan the commit."""
+    def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
+        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
         self.request.require_schema(view)
-        return Prepared(self.bulk.prepare(view, self.request.header), None)
+        return self.bulk.prepare(view, self.request.header)
 
 
 def _in_steps(
@@ -506,6 +536,7 @@ def _in_steps(
         catalog=request.contract.catalog,
         kind=request.kind,
         append_only=request.strict,
+        creates=request.creates,
         held_ids_max=choice.held_ids_max,
         one_task_ids_max=min(choice.held_ids_max, choice.one_task_ids_max),
         keeps_rejects=request.rejects is not None,

@@ -1,6 +1,7 @@
 """Per-key decisions: a bucket holds every row of its keys, so each rule is asked once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from omnigraph.errors import Problem
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks import (
     LoadSpec,
+    check_values,
     delta_of,
     make_finding,
     spill_findings,
@@ -28,10 +30,12 @@ from omnigraph.pipeline.findings import DUPLICATES
 from omnigraph.pipeline.input.intake import find_duplicates, has_duplicates, keep_last
 from omnigraph.pipeline.input.read import POSITION, with_ids
 from omnigraph.pipeline.input.splits import CommittedSplit, Split
+from omnigraph.pipeline.keys.create import list_ends, make_created_delta, make_missing_rows
 from omnigraph.pipeline.keys.extract import Keys, RemovedSplit
 from omnigraph.pipeline.keys.plan import FORMER, ID, UNIQUE, KeyPlan, KeySide, Origin
 from omnigraph.pipeline.messages import (
     MESSAGES,
+    CreatedNodes,
     EndpointsMissing,
     Finding,
     LocatedProblem,
@@ -261,6 +265,10 @@ def _match_committed(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterat
 def _check_rules(bucket: Bucket) -> Iterator[Message]:
     key_plan = bucket.key_plan
     nodes = {node.table_key: _make_ids_delta(bucket, node) for node in key_plan.nodes()}
+    created = _list_created(bucket, nodes)
+    for table, rows in created.items():
+        yield from _keep_created(bucket, table, rows)
+    nodes |= {table: _add_ids(nodes.get(table), rows) for table, rows in created.items()}
     for table in key_plan.tables:
         yield from _check_unique(bucket, bucket.load.type(table))
     for edge in key_plan.edges():
@@ -272,6 +280,44 @@ def _check_rules(bucket: Bucket) -> Iterator[Message]:
     for node in key_plan.nodes():
         if key_plan.strands(node.table_key):
             yield from _check_stranded_edges(bucket, node, nodes)
+
+
+def _list_created(
+    bucket: Bucket, nodes: Mapping[TableKey, TableDelta]
+) -> dict[TableKey, TableDelta]:
+    """Make the nodes that edges of this bucket name and that the load is to create."""
+    found: dict[TableKey, TableDelta] = {}
+    final = _final(bucket, nodes)
+    key_plan, load = bucket.key_plan, bucket.load
+    edges = [one for one in key_plan.edges() if one.table_key not in key_plan.endpoints_found]
+    for table in sorted(load.creates):
+        type_ = load.type(table)
+        assert isinstance(type_, NodeType), "only nodes are created"
+        ends = [
+            column(bucket.incoming(edge.table_key, side), side)
+            for edge in edges
+            for side in list_ends(edge, type_)
+        ]
+        rows = make_missing_rows(type_, ends, final)
+        if rows.num_rows:
+            found[table] = make_created_delta(type_, rows, load.shown_max)
+    return found
+
+
+def _keep_created(bucket: Bucket, table: TableKey, delta: TableDelta) -> Iterator[Message]:
+    """Write created rows to a scratch file, from which they are staged, and check their values."""
+    load = bucket.load
+    numbered = delta.rows.append_column(POSITION, pa.array([0] * len(delta.rows), pa.int64()))
+    yield from check_values(load, delta.type, numbered)
+    path = load.write_scratch(bucket.store, f"created-{load.rank(table)}", numbered)
+    yield CreatedNodes(table, path, numbered.num_rows)
+
+
+def _add_ids(before: TableDelta | None, created: TableDelta) -> TableDelta:
+    ids = created.rows.select([ID])
+    if before is None:
+        return replace(created, rows=ids)
+    return replace(before, rows=pa.concat_tables([before.rows, ids.cast(before.rows.schema)]))
 
 
 def _make_ids_delta(bucket: Bucket, node: NodeType) -> TableDelta:

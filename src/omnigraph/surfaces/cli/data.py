@@ -130,6 +130,14 @@ def load(
             help="Write every problem to a .jsonl, .csv or .parquet file when the load is refused.",
         ),
     ] = None,
+    create_missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--create-missing",
+            metavar="TYPE",
+            help="Create nodes of this type that edges name and that are nowhere; may be repeated.",
+        ),
+    ] = None,
     actor: Actor = None,
     store: Store = None,
     yes: Yes = False,
@@ -162,6 +170,7 @@ def load(
                 message=message,
                 idempotency_key=key,
                 rejects=rejects,
+                create_missing=create_missing or (),
             )
         if json:
             say_json(result.to_dict())
@@ -177,6 +186,9 @@ def _say_loaded(uri: str, result: "LoadResult", *, checked: bool) -> None:
         f"{count_of(sum(nodes.values()), 'node')} across {count_of(len(nodes), 'node type')}, "
         f"{count_of(sum(edges.values()), 'edge')} across {count_of(len(edges), 'edge type')}"
     )
+    for table, rows in result.created.items():
+        what = "to be created" if checked else "created"
+        say(f"{count_of(rows, 'node')} of {table.partition(':')[2]} {what} for the edges")
     if result.branch_created:
         say(f"branch {result.branch} created from {result.base_branch}")
     if result.engine != "local":

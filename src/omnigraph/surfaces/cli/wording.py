@@ -17,6 +17,7 @@ _FLAGS = {
     "at": "--at",
     "branch": "--branch",
     "confirm": "--confirm",
+    "create_missing": "--create-missing",
     "force": "--force",
     "from_branch": "--from",
     "granularity": "--granularity",

@@ -306,6 +306,11 @@ WRITES: Final = (
             _BRANCH,
             Param(name="from", text="Create a missing branch from this one."),
             Param(name="mode", text="`append`, `merge` (default) or `overwrite`."),
+            Param(
+                name="create_missing",
+                text="Create nodes of this type that edges name and that are nowhere.",
+                repeatable=True,
+            ),
         ),
         answer=wire.LoadOutput,
         statuses=_WRITE_STATUSES,

@@ -1,5 +1,6 @@
 """Routes that write: mutations, loads, branches, merges, schemas."""
 
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
@@ -50,22 +51,20 @@ def _pick(body: dict[str, Any], name: str, former: str, *, required: bool = Fals
 
 def load(call: Call) -> Reply:
     """Load JSON lines that stand in a JSON body."""
-    body = call.body
-    return _load(
-        call, _encode(body["data"]), body.get("branch"), body.get("from"), body.get("mode")
-    )
+    return _load(call, _encode(call.body["data"]), call.body)
 
 
 def ingest(call: Call) -> Reply:
     """Load JSON lines; a missing branch is made from main."""
-    body = call.body
-    base = body.get("from") or MAIN
-    return _load(call, _encode(body["data"]), body.get("branch"), base, body.get("mode"))
+    return _load(
+        call, _encode(call.body["data"]), {**call.body, "from": call.body.get("from") or MAIN}
+    )
 
 
 def load_lines(call: Call) -> Reply:
     """Load JSON lines that are the body."""
-    return _load(call, call.body, call.text("branch"), call.text("from"), call.text("mode"))
+    asked = {name: call.text(name) for name in ("branch", "from", "mode")}
+    return _load(call, call.body, {**asked, "create_missing": call.texts("create_missing")})
 
 
 def _read_mode(text: str | None) -> LoadMode:
@@ -84,14 +83,16 @@ def _encode(text: str) -> bytes:
         raise UserInputError("'data' is no UTF-8 text; nothing was done") from error
 
 
-def _load(call: Call, data: bytes, branch: str | None, base: str | None, mode: str | None) -> Reply:
+def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
+    base = asked.get("from")
     try:
         done = call.place.graph.load(
             BytesIO(data),
-            mode=_read_mode(mode),
-            branch=branch,
+            mode=_read_mode(asked.get("mode")),
+            branch=asked.get("branch"),
             from_branch=base,
             actor=call.actor,
+            create_missing=asked.get("create_missing") or (),
             spark=False,
             message=call.message,
             idempotency_key=call.key,
