@@ -25,7 +25,7 @@ FRAGMENTS = (
     ",", ":", ".", "?", "@", "@note", "//", "/*", "*/", "\n", "\n\n", ";", "'x'", "é", "\ufeff", "\x00",
     "query ", "query q(", "use extensions\n", "match { ", "return {", "order ", "limit $n", "not ",
     " or ", " and ", " in [1]", " is null", "null", "NULL", "MATCH", "Treats", "nearest(", "count(",
-    "where ", "99999999999999999999", "\ud800", "mutation ", "SELECT ",
+    "where ", " -- $p ", "$e:--", "99999999999999999999", "\ud800", "mutation ", "SELECT ",
 )  # fmt: skip
 
 

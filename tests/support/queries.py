@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.language.query.tokens import CALLS, FUNCTIONS, KEYWORDS, SCALARS
 from omnigraph.language.query.tree import (
+    ANY_EDGE,
     AggregateExpr,
     AliasExpr,
     AllOf,
@@ -310,6 +311,15 @@ def clauses(*, extended: bool = False) -> st.SearchStrategy[Clause]:
             right=variables,
             edge_variable=st.none() | variables,
             undirected=st.booleans(),
+            hops=st.none() | st.builds(Hops, low=small, high=st.none() | small, span=here),
+            span=here,
+        ),
+        st.builds(
+            Traversal,
+            left=variables,
+            edge=st.just(Name(ANY_EDGE)),
+            right=variables,
+            edge_variable=st.none() | variables,
             hops=st.none() | st.builds(Hops, low=small, high=st.none() | small, span=here),
             span=here,
         ),

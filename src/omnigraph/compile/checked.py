@@ -5,6 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
+from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.types import PropertyType
 from omnigraph.language.query.tree import AggregateName, Comparison, TextFunction
 from omnigraph.language.source import NOWHERE, Span
@@ -39,6 +40,11 @@ class Variable:
     type_name: str
     anonymous: bool = False
     nullable: bool = False
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that it ranges over: one, unless its type is mixed."""
+        return split_types(self.type_name)
 
 
 # ---- typed expressions
@@ -250,7 +256,10 @@ class Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A traversal. `low`/`high` are hop bounds (1, 1 for a plain one); `edge_variable` names the edge."""
+    """A traversal. `low`/`high` are hop bounds (1, 1 for a plain one); `edge_variable` names the edge.
+
+    With `any_edge` it is one hop over an edge of any of the types that `edge` names, in either direction.
+    """
 
     left: str
     right: str
@@ -259,6 +268,7 @@ class Hop:
     low: int = 1
     high: int = 1
     edge_variable: str | None = None
+    any_edge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ from enum import StrEnum
 
 from lark import Token
 
+from omnigraph.catalog.mixed import find_node_type, join_types, list_implementing
 from omnigraph.catalog.model import Catalog, EdgeType, Property, TableType
 from omnigraph.language.query.parse import Expected, expect_at
 from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS, read_words
+from omnigraph.language.query.tree import ANY_EDGE
 from omnigraph.values import dataclass
 
 _BODY = frozenset({"match", "insert", "update", "delete"})
@@ -94,6 +96,8 @@ def _types(expected: Expected, catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield "Vector(", ""
     if "TYPE" in expected.choices:
         yield from ((name, "node") for name in sorted(catalog.nodes))
+        if expected.taken and expected.taken[-1].type == "_COLON":
+            yield from ((name, "interface") for name in sorted(catalog.interfaces))
         if expected.taken and expected.taken[-1].type in ("INSERT", "UPDATE", "DELETE"):
             yield from ((name, "edge") for name in sorted(catalog.edges))
 
@@ -102,6 +106,7 @@ def _edges(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
     """Edges that leave the type of the variable before the offset; all of them when it is not known."""
     variable = next((one for one in reversed(expected.taken) if one.type == "VARIABLE"), None)
     known = scope.types.get(str(variable))
+    yield ANY_EDGE, "any edge, either way"
     for edge in scope.catalog.edges.values():
         if known is None or edge.source == known.name:
             word = edge.name[0].lower() + edge.name[1:]
@@ -200,6 +205,9 @@ class Scope:
         return None
 
     def _find(self, name: str) -> TableType | None:
+        if name in self.catalog.interfaces:
+            name = join_types(list_implementing(self.catalog, name))
+            return find_node_type(self.catalog, name) if name else None
         return self.catalog.nodes.get(name) or self.catalog.edges.get(name)
 
     def _note_binding(self, number: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
@@ -118,12 +119,13 @@ def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
 
 
 def _variable_uses(read: CheckedRead) -> Iterator[TypeUse]:
-    return (TypeUse(str(v.kind), v.type_name) for v in read.variables.values())
+    return (TypeUse(str(v.kind), name) for v in read.variables.values() for name in v.types)
 
 
 def _pattern_uses(pattern: Pattern, catalog: Catalog) -> Iterator[TypeUse]:
     for hop in pattern.hops:
-        yield from _edge_uses(hop.edge, catalog)
+        for name in split_types(hop.edge):
+            yield from _edge_uses(name, catalog)
     for block in pattern.nested:
         yield from _pattern_uses(block, catalog)
 

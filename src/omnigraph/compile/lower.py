@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from omnigraph.catalog.mixed import find_node_type
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import (
     Aggregate,
@@ -144,7 +145,7 @@ def _all_variables(pattern: Pattern) -> Iterator[Variable]:
 def _slot(variable: Variable, catalog: Catalog) -> Slot:
     key = None
     if variable.kind is VariableKind.NODE:
-        node = catalog.nodes[variable.type_name]
+        node = find_node_type(catalog, variable.type_name)
         if len(node.key_columns) == 1 and node.properties[node.key_columns[0]].type.is_text:
             key = node.key_columns[0]
     return Slot(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
+from omnigraph.catalog.mixed import find_edge_type, find_node_type
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
@@ -104,7 +105,7 @@ class Setting:
 
     def node_type(self, variable: str) -> NodeType:
         """The type of a node variable."""
-        return self.catalog.nodes[self.variables[variable].type_name]
+        return find_node_type(self.catalog, self.variables[variable].type_name)
 
     def is_node(self, variable: str) -> bool:
         """Whether a variable stands for a node."""
@@ -307,7 +308,7 @@ def _walk(
 def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) -> Operator:
     forward = hop.left in seen
     source, target = (hop.left, hop.right) if forward else (hop.right, hop.left)
-    edge = setting.catalog.edges[hop.edge]
+    edge = find_edge_type(setting.catalog, hop.edge)
     chains = edge.source == edge.target
     expand = Expand(
         input=root,
@@ -320,6 +321,7 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
         high=hop.high if chains else 1,
         edge_variable=hop.edge_variable,
         closes=target in seen,
+        any_edge=hop.any_edge,
     )
     # An edge between different types has no second hop, so a minimum above one is met by nothing.
     return expand if chains or hop.low == 1 else Filter(expand, (NEVER,))

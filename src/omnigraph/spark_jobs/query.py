@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.types import FLOATS, PropertyType
 from omnigraph.compile.checked import (
     Bm25,
@@ -218,10 +219,14 @@ class Lowering:
     def rows(self, operator: Operator, around: Rows) -> Rows:
         """Lower an operator; `around` are the rows of the block in which it is nested."""
         match operator:
+            case Scan(type_name=name) if is_mixed(name):
+                raise make_unsupported_error("a variable of several types")
             case Scan():
                 return self._scan(operator)
             case Argument(variables=variables):
                 return self._read_argument(variables, around)
+            case Expand(any_edge=True):
+                raise make_unsupported_error("a walk over any edge")
             case Expand():
                 return self._expand(operator, self.rows(operator.input, around))
             case Filter(conditions=tests):

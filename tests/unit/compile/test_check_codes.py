@@ -11,7 +11,7 @@ V = "$v: Vessel"
 READS = [
     ("T1", "", "match { $x: Vesel } return { $x }", ["Vesel", "Vessel"]),
     ("T1", "", "match { $x: CallsAt } return { $x }", ["CallsAt", "edge"]),
-    ("T1", "", "match { $x: Named } return { $x }", ["Named", "interface"]),
+    ("T1", "", "match { $x: Namd } return { $x }", ["Namd", "Named"]),
     ("T2", "", 'match { $v: Vessel { nam: "a" } } return { $v }', ["Vessel", "nam", "'name'"]),
     ("T2", "", 'match { $v: Vessel { id: "a" } } return { $v }', ["id", "key"]),
     ("T3", "", 'match { $v: Vessel { dwt: "1" } } return { $v }', ["dwt", "I64?", "String"]),
@@ -146,6 +146,9 @@ READS = [
     ("T38", "", 'match { $v: Vessel } return { $v } order { search($v.name, "x") }', ["search"]),
     ("T38", "", 'match { $v: Vessel } return { count(bm25($v.name, "x")) as n }', ["bm25"]),
     ("T38", "", 'match { $v: Vessel } return { nearest($v.sig, "x") as d } order { d desc } limit 1', ["nearest"]),
+    ("T65", "", "match { $n: Note  $n -- $p } return { $p }", ["Note"]),
+    ("T65", "", "match { $p: Port  $p --{1,2} $q } return { $q }", ["once"]),
+    ("T66", "", 'match { $x: Named  search($x.name, "x") } return { $x }', ["Port, Vessel"]),
 ]  # fmt: skip
 
 MUTATIONS = [

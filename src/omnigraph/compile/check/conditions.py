@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.catalog.mixed import is_mixed, number_types
+from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Bound, Context, Scope
 from omnigraph.compile.check.expressions import (
@@ -51,6 +53,7 @@ from omnigraph.compile.checked import (
     PropertyRef,
     TextMatch,
     Truth,
+    Variable,
     VariableKind,
     has_aggregate,
 )
@@ -131,7 +134,8 @@ def _check_comparison(
         return None
     if _compares_null(written, context):
         return None
-    if not _fits(written.op, left, right, context):
+    left, right = _read_id(written.left, left, right), _read_id(written.right, right, left)
+    if not _fits(written, left, right, context):
         _mismatch(written, left, right, context)
         return None
     if written.op == "matches" and not _check_pattern(written.right, right, context):
@@ -179,8 +183,18 @@ def _compares_null(written: tree.Compare, context: Context) -> bool:
     return False
 
 
-def _fits(op: str, left: Operand, right: Operand, context: Context) -> bool:
-    if isinstance(left, EntityRef) or isinstance(right, EntityRef):
+def _read_id(written: tree.Expr, found: Operand, other: Operand) -> Operand:
+    """Make `id($x)` a text of its own where it faces an entity: equal ids of two types are equal texts."""
+    if not isinstance(found, EntityRef) or isinstance(written, tree.VariableExpr):
+        return found
+    if not isinstance(other, EntityRef):
+        return found
+    return Call(function="coalesce", arguments=(found,), type=found.type, span=found.span)
+
+
+def _fits(written: tree.Compare, left: Operand, right: Operand, context: Context) -> bool:
+    op, sides = written.op, ((written.left, left), (written.right, right))
+    if any(isinstance(a, tree.VariableExpr) and isinstance(b, EntityRef) for a, b in sides):
         return op in ("=", "!=") and _same_kind(left, right, context)
     if is_duration(left) or is_duration(right):
         return False
@@ -192,11 +206,11 @@ def _fits(op: str, left: Operand, right: Operand, context: Context) -> bool:
 
 
 def _same_kind(left: Operand, right: Operand, context: Context) -> bool:
-    """Whether both are entities of one type."""
+    """Whether both are entities that may be of one type."""
     if not isinstance(left, EntityRef) or not isinstance(right, EntityRef):
         return False
     one, other = context.variables[left.variable], context.variables[right.variable]
-    return (one.kind, one.type_name) == (other.kind, other.type_name)
+    return one.kind is other.kind and not set(one.types).isdisjoint(other.types)
 
 
 def _mismatch(written: tree.Compare, left: Operand, right: Operand, context: Context) -> None:
@@ -523,10 +537,18 @@ def _read_entity(expr: tree.CallExpr, bound: Bound, context: Context) -> Operand
             end = _ENDS[expr.function]
             return PropertyRef(variable=variable.name, property=end, type=text, span=expr.span)
         case "type":
-            name = Const(value=variable.type_name, type=TEXT, span=expr.span)
+            name = name_types(variable, context.catalog)
             return Call(function="type", arguments=(entity, name), type=text, span=expr.span)
         case _:
             return _make_struct(expr, entity, bound, context)
+
+
+def name_types(variable: Variable, catalog: Catalog) -> Const:
+    """Name the type of a variable; of a mixed one all types of its kind, by their numbers."""
+    if not is_mixed(variable.type_name):
+        return Const(value=variable.type_name, type=TEXT)
+    names = number_types(catalog, variable.kind is VariableKind.NODE)
+    return Const(value=names, type=replace(TEXT, is_list=True))
 
 
 def _make_struct(expr: tree.CallExpr, entity: EntityRef, bound: Bound, context: Context) -> Operand:

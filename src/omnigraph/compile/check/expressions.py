@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from omnigraph.catalog.mixed import find_edge_type, find_node_type, is_mixed
 from omnigraph.catalog.model import Property, TableType, order_columns
 from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime
@@ -104,8 +105,8 @@ def order_properties(bound: Variable, context: Context) -> list[Property]:
 
 def _find_type(bound: Variable, context: Context) -> TableType:
     if bound.kind is VariableKind.NODE:
-        return context.catalog.nodes[bound.type_name]
-    return context.catalog.edges[bound.type_name]
+        return find_node_type(context.catalog, bound.type_name)
+    return find_edge_type(context.catalog, bound.type_name)
 
 
 def report_edge_misuse(name: str, span: Span, how: str, context: Context) -> None:
@@ -232,6 +233,8 @@ def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: 
     if expr.property == "id" and bound.kind is VariableKind.NODE:
         reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
         fix: str | None = f"${expr.variable}"
+    elif is_mixed(bound.type_name) and not declared:
+        reason, fix = "; these types have no property in common", None
     else:
         reason = list_alternatives(expr.property, declared, "it has")
         near = nearest_name(expr.property, declared)

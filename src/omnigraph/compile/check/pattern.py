@@ -3,6 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from omnigraph.catalog.mixed import (
+    find_node_type,
+    join_types,
+    list_implementing,
+    list_steps,
+    split_types,
+)
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.check.conditions import check_aggregate, check_condition
 from omnigraph.compile.check.context import (
@@ -76,18 +83,28 @@ def _check_clauses(clauses: Iterable[tree.Clause], block: Block, context: Contex
 
 
 def _check_binding(clause: tree.Binding, block: Block, context: Context) -> None:
-    node = context.catalog.nodes.get(clause.type_name.text)
-    if node is None:
-        _not_a_node(clause.type_name, context)
+    type_name = _find_bound_type(clause.type_name, context)
+    if type_name is None:
         poison(block, clause.variable)
         return
-    variable = _bound_variable(clause, block, context)
+    variable = _bound_variable(clause, type_name, block, context)
     if variable is None:
         return
+    node = find_node_type(context.catalog, variable.type_name)
     checked = [check_property_match(m, variable.name, node, context) for m in clause.matches]
     matches: tuple[Condition, ...] = tuple(m for m in checked if m is not None)
     bound = block.binds.get(variable.name) or Bind(variable=variable.name, type_name=node.name)
     block.binds[variable.name] = replace(bound, matches=(*bound.matches, *matches))
+
+
+def _find_bound_type(name: tree.Name, context: Context) -> str | None:
+    """Find the type of a binding; an interface stands for the types that implement it."""
+    if name.text in context.catalog.nodes:
+        return name.text
+    found = list_implementing(context.catalog, name.text)
+    if not found:
+        _not_a_node(name, context)
+    return join_types(found) or None
 
 
 def _not_a_node(name: tree.Name, context: Context) -> None:
@@ -95,9 +112,10 @@ def _not_a_node(name: tree.Name, context: Context) -> None:
     if name.text in catalog.edges:
         why = "is an edge type; a binding takes a node type, edges are traversed"
     elif name.text in catalog.interfaces:
-        why = "is an interface and has no entities; bind a node type that implements it"
+        why = "is an interface that no node type implements, so nothing can match"
     else:
-        why = f"is not a node type{list_alternatives(name.text, catalog.nodes, 'node types')}"
+        known = [*catalog.nodes, *catalog.interfaces]
+        why = f"is not a node type{list_alternatives(name.text, known, 'node types')}"
     context.findings.report(
         "T1",
         name.span,
@@ -107,20 +125,26 @@ def _not_a_node(name: tree.Name, context: Context) -> None:
     )
 
 
-def _bound_variable(clause: tree.Binding, block: Block, context: Context) -> Variable | None:
-    """The variable a binding is about: a new one, or one that has the same type already."""
-    name, type_name = clause.variable, clause.type_name.text
+def _bound_variable(
+    clause: tree.Binding, type_name: str, block: Block, context: Context
+) -> Variable | None:
+    """The variable a binding is about: a new one, or one that is of the type already."""
+    name = clause.variable
     found = block.scope.find(name.text) if name.text != ANONYMOUS else None
     if found is None:
         return introduce(block, name, VariableKind.NODE, type_name, context)
     if found.variable is None:
         return None
-    if found.variable.kind is VariableKind.EDGE or found.variable.type_name != type_name:
+    is_node = found.variable.kind is VariableKind.NODE
+    if not is_node or not set(found.variable.types) <= set(split_types(type_name)):
+        narrower = is_node and type_name in found.variable.types
         context.findings.report(
             "T26",
             name.span,
             f"'${name.text}' is bound to {found.variable.kind} type '{found.variable.type_name}'"
-            f" and cannot be '{type_name}' as well",
+            f" and cannot be '{clause.type_name.text}' as well",
+            label="type(…) tells which of them an entity is" if narrower else None,
+            fix=f'type(${name.text}) = "{type_name}"' if narrower else None,
         )
         return None
     if found.nullable and block.scope.holds(name.text):
@@ -200,6 +224,9 @@ def _require_outer(word: str, inner: Block, span: Span, context: Context) -> Non
 
 def _check_traversal(clause: tree.Traversal, block: Block, context: Context) -> None:
     """Check a traversal and add its hop; ends without a type get the one the edge demands."""
+    if clause.is_any_edge:
+        _check_any_edge(clause, block, context)
+        return
     before = len(context.findings.found)
     left = _end(clause.left, block, context)
     edge_name = _edge_name(clause, block, context)
@@ -231,6 +258,58 @@ def _check_traversal(clause: tree.Traversal, block: Block, context: Context) -> 
     )
 
 
+def _check_any_edge(clause: tree.Traversal, block: Block, context: Context) -> None:
+    """Check `$a -- $b`: ends without a type get all types that an edge connects with the other end."""
+    before = len(context.findings.found)
+    left, right = (_end(name, block, context) for name in (clause.left, clause.right))
+    edge_name = _edge_name(clause, block, context)
+    low, high = _bounds(clause.hops, context)
+    if (low, high) != (1, 1):
+        message = "any edge is walked once; bounds take one edge type"
+        context.findings.report("T65", clause.span, message, fix=f"${clause.left.text} -- …")
+    poisoned = any(end is not None and end.variable is None for end in (left, right))
+    near, far = (_types_of(end, context) for end in (left, right))
+    edges = list_steps(context.catalog, near, far)
+    if clause.left.text == clause.right.text != ANONYMOUS:
+        edges = tuple(one for one in edges if one.source == one.target)
+    if not edges and not poisoned:
+        message = f"no edge type connects {_name_end(left)} with {_name_end(right)}"
+        context.findings.report("T65", clause.span, message)
+    if poisoned or len(context.findings.found) > before:
+        for name in (clause.left, clause.right, edge_name):
+            poison(block, name)
+        return
+    pairs = [pair for one in edges for pair in ((one.source, one.target), (one.target, one.source))]
+    fitting = [(a, b) for a, b in pairs if a in split_types(near) and b in split_types(far)]
+    start = _variable(clause.left, join_types(a for a, _ in fitting), block, context)
+    finish = _variable(clause.right, join_types(b for _, b in fitting), block, context)
+    edge_type = join_types(one.name for one in edges)
+    named = (
+        introduce(block, edge_name, VariableKind.EDGE, edge_type, context) if edge_name else None
+    )
+    block.hops.append(
+        Hop(
+            left=start.name,
+            right=finish.name,
+            edge=edge_type,
+            direction=Direction.BOTH,
+            edge_variable=named.name if named else None,
+            any_edge=True,
+        )
+    )
+
+
+def _types_of(end: Bound | None, context: Context) -> str:
+    """The types that an end may have: all, unless it is bound."""
+    if end is not None and end.variable is not None and end.variable.kind is VariableKind.NODE:
+        return end.variable.type_name
+    return join_types(context.catalog.nodes)
+
+
+def _name_end(end: Bound | None) -> str:
+    return "anything" if end is None or end.variable is None else end.variable.type_name
+
+
 def _ends(
     clause: tree.Traversal, edge: EdgeType, direction: Direction, block: Block, context: Context
 ) -> tuple[Variable, Variable] | None:
@@ -240,7 +319,7 @@ def _ends(
     left = _variable(clause.left, left_type, block, context)
     # Only now is it certain what a name at both ends stands for.
     right = _variable(clause.right, right_type, block, context)
-    if right.type_name == right_type:
+    if right_type in right.types:
         return left, right
     _wrong_end(clause.right, right, edge, context)
     return None
@@ -344,12 +423,13 @@ def _direction(
     right: Bound | None,
     context: Context,
 ) -> Direction | None:
-    start, finish = left and left.variable, right and right.variable
+    start = None if left is None else left.variable
+    finish = None if right is None else right.variable
     for name, end in ((clause.left, start), (clause.right, finish)):
         if (
             end
             and end.kind is VariableKind.NODE
-            and end.type_name not in (edge.source, edge.target)
+            and set(end.types).isdisjoint((edge.source, edge.target))
         ):
             _wrong_end(name, end, edge, context)
             return None
@@ -357,10 +437,17 @@ def _direction(
         return Direction.BOTH
     if edge.source == edge.target:
         return Direction.OUT
-    backward = (start and start.type_name == edge.target) or (
-        not start and finish and finish.type_name == edge.source
-    )
-    return Direction.IN if backward else Direction.OUT
+    return Direction.IN if _is_backward(edge, start, finish) else Direction.OUT
+
+
+def _is_backward(edge: EdgeType, start: Variable | None, finish: Variable | None) -> bool:
+    """Whether the ends fit the edge only the other way round; a mixed end may fit both ways."""
+    if start is None:
+        return finish is not None and edge.target not in finish.types
+    if edge.source not in start.types:
+        return True
+    fits_only_so = finish is not None and edge.target not in finish.types
+    return fits_only_so and edge.target in start.types
 
 
 def _wrong_end(name: tree.Name, end: Variable, edge: EdgeType, context: Context) -> None:

@@ -1,5 +1,6 @@
 """Search clauses and ranking functions: `search fuzzy match_text nearest bm25 rrf`."""
 
+from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.types import INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.compile.check.context import Context, Scope
 from omnigraph.compile.check.expressions import (
@@ -124,6 +125,14 @@ def _node_field(
     if bound and bound.variable and bound.variable.kind is VariableKind.EDGE:
         how = f"stands for an edge, and {function} works on properties of nodes"
         report_edge_misuse(expr.variable, expr.span, how, context)
+        return None
+    if bound and bound.variable and is_mixed(bound.variable.type_name):
+        context.findings.report(
+            "T66",
+            expr.span,
+            f"{function} searches one type, and '${expr.variable}' may be any of"
+            f" {', '.join(bound.variable.types)}; bind it to one of them, and join the reads by union",
+        )
         return None
     return check_property(expr, scope, context)
 

@@ -112,7 +112,8 @@ class Expand:
     The result is a set of (row, target) pairs, or one row per edge when the edge has a variable. With
     more than one hop a target counts once, at its shortest distance, if that lies in `low..high`. When
     it `closes`, `target` is already bound and the walk is a test. `keep` lists the variables needed
-    above (None: all); a new target missing there needs no column, only its effect on the rows.
+    above (None: all); a new target missing there needs no column, only its effect on the rows. With
+    `any_edge` the walk is over an edge of any of the types that `edge` names, in either direction.
     """
 
     input: "Operator"
@@ -127,6 +128,7 @@ class Expand:
     closes: bool = False
     keep: tuple[str, ...] | None = None
     multiplicity: Multiplicity = Multiplicity.EACH
+    any_edge: bool = False
 
     @property
     def binds(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
     Compare,
@@ -52,6 +53,8 @@ def find_lookup(root: Project) -> Lookup | None:
     identity = _identity(start)
     if not isinstance(start, Scan) or identity is None or not (hop is None or _is_plain(hop)):
         return None
+    if is_mixed(start.type_name) or (hop is not None and is_mixed(hop.target_type)):
+        return None
     columns = _columns(root.columns, start.variable if hop is None else hop.target)
     if not columns:
         return None
@@ -78,7 +81,7 @@ def _identity(start: Operator) -> Const | ParamRef | None:
 def _is_plain(hop: Expand) -> bool:
     """Whether a hop gives every neighbour once, and nothing else."""
     is_one = hop.low == hop.high == 1 and hop.multiplicity is Multiplicity.EACH
-    return is_one and hop.edge_variable is None and not hop.closes
+    return is_one and hop.edge_variable is None and not (hop.closes or hop.any_edge)
 
 
 def _columns(outputs: Sequence[Output], variable: str) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.compile.plan.visit import walk
 from omnigraph.engine.read.columns.compare import compare_columns, compare_value, is_among
 from omnigraph.engine.read.columns.functions import FALLIBLE, RowFailure, call_function
-from omnigraph.engine.read.columns.row_ids import Integers, count_up
+from omnigraph.engine.read.columns.mixed_entities import numbers_of
+from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, count_up, indices_of
 from omnigraph.errors import EngineError, InternalError, QueryError
 
 Fixed = Const | ParamRef | Now
@@ -103,12 +104,24 @@ def _call(call: Call, source: RowSource) -> pa.Array:
         case "coalesce":
             return _choose_present(call, source)
         case "type":
-            entity, name = (evaluate(one, source) for one in call.arguments)
-            return pc.if_else(pc.is_valid(entity), name, pa.scalar(None, pa.string()))
+            return _name_type(call, source)
         case "entity":
             return _make_records(call, source)
         case _:
             return _apply(call, source)
+
+
+def _name_type(call: Call, source: RowSource) -> pa.Array:
+    """Name the type of each entity; one of a mixed type carries its number."""
+    entity, names = call.arguments
+    assert isinstance(entity, EntityRef), "the checker lets nothing else pass"
+    assert isinstance(names, Const), "the checker names the types"
+    identity = source.identity(entity)
+    if names.type.is_list:
+        numbers = numbers_of(pc.fill_null(identity, ABSENT).to_numpy(zero_copy_only=False))
+        return pa.array(names.value, pa.string()).take(indices_of(numbers))
+    name = repeat_value(names.value, names.type, source.rows)
+    return pc.if_else(pc.is_valid(identity), name, pa.scalar(None, pa.string()))
 
 
 def _apply(call: Call, source: RowSource) -> pa.Array:

@@ -75,7 +75,10 @@ def _find_retyped_property(read: CheckedRead, now: Contract, then: Contract) -> 
         if not _has_same_column_type(type_, old, name)
     }
     for one in list_references(read) if others else ():
-        found = others.get((_table_of(read.variables[one.variable]), one.property))
+        tables = _list_tables(read.variables[one.variable])
+        found = next(
+            (others[at] for at in ((t, one.property) for t in tables) if at in others), None
+        )
         if found is not None:
             before, since = found
             type_name = read.variables[one.variable].type_name
@@ -87,12 +90,12 @@ def _find_retyped_property(read: CheckedRead, now: Contract, then: Contract) -> 
     return None
 
 
-def _table_of(variable: Variable) -> TableKey:
+def _list_tables(variable: Variable) -> list[TableKey]:
     match variable.kind:
         case VariableKind.NODE:
-            return node_key(variable.type_name)
+            return [node_key(one) for one in variable.types]
         case VariableKind.EDGE:
-            return edge_key(variable.type_name)
+            return [edge_key(one) for one in variable.types]
 
 
 def map_past_names(now: Contract, then: Contract) -> Names:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from omnigraph.catalog.mixed import is_mixed, number_types, split_types
 from omnigraph.compile.checked import (
     Const,
     EntityRef,
@@ -21,6 +22,7 @@ from omnigraph.embedding.services import Embedder, LazyEmbedder
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.mixed_entities import MixedEntities, tag
 from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.evaluate import Leaf
 from omnigraph.engine.read.profile import Profile
@@ -51,14 +53,41 @@ class Reader:
     scored: dict[Ranking, Scored] = field(default_factory=dict)
     """The scores of `Rank`: a fused score cannot be computed from the remaining rows alone."""
 
-    def entities(self, variable: str) -> Entities:
+    def entities(self, variable: str) -> Entities | MixedEntities:
         """The entities that a variable ranges over."""
         slot = self.plan.by_name[variable]
-        match slot.kind:
-            case VariableKind.NODE:
-                return self.snapshot.nodes(slot.type_name)
-            case VariableKind.EDGE:
-                return self.snapshot.edges(slot.type_name)
+        of_nodes = slot.kind is VariableKind.NODE
+        if is_mixed(slot.type_name):
+            return self.snapshot.mixed(slot.type_name, of_nodes=of_nodes)
+        return (self.snapshot.nodes if of_nodes else self.snapshot.edges)(slot.type_name)
+
+    def nodes(self, variable: str) -> Entities:
+        """The nodes that a variable of one type ranges over."""
+        return self.snapshot.nodes(self.plan.by_name[variable].type_name)
+
+    def is_mixed(self, variable: str) -> bool:
+        """Whether a variable ranges over several types: its row ids then carry their numbers."""
+        return is_mixed(self.plan.by_name[variable].type_name)
+
+    def types_of(self, variable: str) -> tuple[str, ...]:
+        """The types that a variable ranges over."""
+        return split_types(self.plan.by_name[variable].type_name)
+
+    def number_of_node(self, type_name: str) -> int:
+        """The number of a node type."""
+        return number_types(self.snapshot.catalog, of_nodes=True).index(type_name)
+
+    def number_of_edge(self, type_name: str) -> int:
+        """The number of an edge type."""
+        return number_types(self.snapshot.catalog, of_nodes=False).index(type_name)
+
+    def identities(self, variable: str, row_ids: RowIds) -> RowIds:
+        """Row ids that can be compared with those of every variable of the kind."""
+        slot = self.plan.by_name[variable]
+        alone = not any(is_mixed(one.type_name) for one in self.plan.slots)
+        if alone or is_mixed(slot.type_name) or slot.kind is VariableKind.EDGE:
+            return row_ids
+        return tag(row_ids, self.number_of_node(slot.type_name))
 
     def value(self, fixed: Const | ParamRef | Now) -> object:
         """The value of an operand that is the same for every row."""

@@ -1,6 +1,6 @@
 """Running a plan: every operator turns tables of rows into tables of rows, up to the columns of the result."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, assert_never
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.visit import list_bound_variables
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
 from omnigraph.engine.read.operators.expand import expand
+from omnigraph.engine.read.operators.expand_mixed import expand_any, expand_mixed
 from omnigraph.engine.read.operators.filter import keep_all, keep_groups
 from omnigraph.engine.read.operators.group import group
 from omnigraph.engine.read.operators.join import anti, attach, optional, product, semi
@@ -140,8 +141,9 @@ class _Run:
             case Argument(variables=variables):
                 yield distinct(self.around, variables)
             case Expand():
+                walk = _choose_walk(operator, self.reader)
                 for rows in self.bindings(operator.input):
-                    yield from expand(operator, rows, self.reader)
+                    yield from walk(operator, rows, self.reader)
             case Filter(conditions=conditions):
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)
@@ -193,6 +195,13 @@ class _Run:
     def _run_inner(self, inner: Operator, rows: Bindings | None) -> Bindings:
         around = self.around if rows is None else rows
         return _Run(self.reader, around).whole(inner)
+
+
+def _choose_walk(operator: Expand, reader: Reader) -> Callable[..., Iterator[Bindings]]:
+    if operator.any_edge:
+        return expand_any
+    ends = (operator.source, operator.target)
+    return expand_mixed if any(map(reader.is_mixed, ends)) else expand
 
 
 def _depends_on_rows(operator: Operator) -> bool:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
+from omnigraph.catalog.mixed import number_types, split_types
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.mixed_entities import MixedEntities
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
@@ -49,6 +51,12 @@ class SnapshotTables:
             found = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
             self.cached_edges[edge_name] = found
         return found
+
+    def mixed(self, type_name: str, *, of_nodes: bool) -> MixedEntities:
+        """The nodes or edges of several types."""
+        find = self.nodes if of_nodes else self.edges
+        numbers = {one: n for n, one in enumerate(number_types(self.catalog, of_nodes))}
+        return MixedEntities({numbers[one]: find(one) for one in split_types(type_name)})
 
     def topology(self, edge_name: str) -> Topology:
         """The topology of an edge type."""

@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.model import order_columns
 from omnigraph.catalog.types import PropertyType, stored_type
 from omnigraph.catalog.values import json_column
@@ -35,7 +36,8 @@ from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.engine.read.operators.expand import hop_note
-from omnigraph.engine.read.operators.scan import access_of
+from omnigraph.engine.read.operators.expand_mixed import list_steps
+from omnigraph.engine.read.operators.scan import access_of, split_scan
 from omnigraph.engine.read.past_schema import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step, steps_of
 from omnigraph.engine.read.reader import Reader
@@ -181,10 +183,17 @@ def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterato
 
 def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
     match operator:
+        case Scan(type_name=type_name) if is_mixed(type_name):
+            for one in split_scan(operator):
+                yield f"{one.type_name}: {access_of(one, reader, explain_only=True).note}"
         case Scan(search=search):
             yield access_of(operator, reader, explain_only=True).note
             for test in search:
                 yield f"terms of {test.field.property}"
+        case Expand(any_edge=True):
+            yield from (
+                f"{one.edge}: {hop_note(one, reader)}" for one in list_steps(operator, reader)
+            )
         case Expand():
             yield hop_note(operator, reader)
         case Rank(ranking=ranking):
@@ -203,7 +212,7 @@ def _ranking_notes(ranking: Ranking, reader: Reader) -> Iterator[str]:
         case Bm25(field=field):
             yield f"terms of {field.property} in memory"
         case Nearest(field=field):
-            covered = reader.entities(field.variable).covered(field.property, IndexKind.VECTOR)
+            covered = reader.nodes(field.variable).covered(field.property, IndexKind.VECTOR)
             way = "vector index on" if covered else "vectors compared one by one:"
             yield f"{way} {field.property}"
         case Rrf(first=first, second=second):

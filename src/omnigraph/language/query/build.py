@@ -300,6 +300,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def undirected(self, _start: Token, word: Token, _end: Token) -> _Edge:
         return _Edge(_name(word), undirected=True)
 
+    def any_edge(self, sign: Token) -> _Edge:
+        return _Edge(_name(sign), undirected=False)
+
     def hops(self, start: Token, low: Token, high: Token | None, end: Token) -> Hops:
         top = whole(high) if high else None
         return Hops(low=whole(low), high=top, span=_join_spans(start, end))

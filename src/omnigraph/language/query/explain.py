@@ -245,7 +245,7 @@ def _explain_hops(stuck: Stuck) -> Diagnostic | None:
 def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
     """A traversal inside of a condition."""
     state = stuck.state
-    if stuck.kind != "WORD" or state.previous.type != "VARIABLE":
+    if stuck.kind not in ("WORD", "ANY_EDGE") or state.previous.type != "VARIABLE":
         return None
     if state.before.type not in ("NOT", "_AND", "_OR", "GROUP"):
         return None

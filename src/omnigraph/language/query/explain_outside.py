@@ -51,7 +51,7 @@ def explain_open_comment(stuck: Stuck) -> Diagnostic | None:
 _CHARACTERS = {
     "#": "a comment starts with '//'",
     "!": "the opposite of a pattern is not { … }, of a condition not …",
-    "--": "a comment starts with '//'; a sign of a sign is -(-x)",
+    "--": "a comment starts with '//'; any edge is $a -- $b, a sign of a sign -(-x)",
     "->": "a traversal is $a edge $b",
     "=>": "'greater or equal' is written '>='",
     "$": "a variable is '$' and a name that starts with a lower-case letter or '_'",

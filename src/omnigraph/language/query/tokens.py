@@ -47,6 +47,7 @@ _TOKEN = re.compile(
     r"""[\s\ufeff]*+(?:
       (?P<WORD> [a-z_][A-Za-z0-9_]*+ )
     | (?P<VARIABLE> \$ [A-Za-z_][A-Za-z0-9_]*+ )
+    | (?P<ANY_EDGE> --(?= [\s\ufeff]*+ [${] ) )
     | (?P<FOREIGN> == | => | -> | <> | && | \|\| | --[^\n]*+ | '[^'\n]*+' )
     | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
     | (?P<OPEN_COMMENT> /\*.*+ )
@@ -243,7 +244,7 @@ def _begins_pattern(following: tuple[Token, Token, Token]) -> bool:
     after, later, last = following
     if after.type != "WORD":
         is_edge = after.type == "LESS" and _is_edge((later, last))
-        return is_edge or after.type in ("_COLON", "VARIABLE", "TYPE")
+        return is_edge or after.type in ("_COLON", "VARIABLE", "TYPE", "ANY_EDGE")
     keyword = KEYWORDS.get(after.value)
     if keyword not in _EDGE_LIKE or (keyword == "_BETWEEN" and last.value == "and"):
         return keyword != "_BETWEEN"

@@ -315,9 +315,13 @@ class Hops:
     span: Span = NOWHERE
 
 
+ANY_EDGE = "--"
+"""What stands for an edge of any type, walked either way."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traversal:
-    """`$a $e:edge{1,3} $b`, or `$a <edge> $b`."""
+    """`$a $e:edge{1,3} $b`, `$a <edge> $b`, or `$a -- $b`."""
 
     left: Name
     edge: Name
@@ -326,6 +330,11 @@ class Traversal:
     undirected: bool = False
     hops: Hops | None = None
     span: Span = NOWHERE
+
+    @property
+    def is_any_edge(self) -> bool:
+        """Whether an edge of any type will do."""
+        return self.edge.text == ANY_EDGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).ite
     "ANNOTATION": "an annotation",
     "MCP": "an annotation",
     "EDGE_OPEN": "'<'",
+    "ANY_EDGE": "'--'",
     "LBRACE": "'{'",
     "RBRACE": "'}'",
     "_LPAREN": "'('",

@@ -27,7 +27,7 @@ _EXACT_MAX = 2**53
 def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
     """Walk the edges of one operator; a large result comes in several tables."""
     if not bindings.rows:
-        yield _empty_result(operator, bindings)
+        yield empty_result(operator, bindings)
         return
     topology = reader.snapshot.topology(operator.edge)
     unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
@@ -36,7 +36,8 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
 
-def _empty_result(operator: Expand, bindings: Bindings) -> Bindings:
+def empty_result(operator: Expand, bindings: Bindings) -> Bindings:
+    """What a walk gives for no rows."""
     rows = bindings.only(operator.keep)
     for name in operator.binds:
         if operator.keep is None or name in operator.keep:

@@ -11,7 +11,7 @@ from omnigraph.compile.plan.visit import fields_of, variables_of
 from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.columns.compare import codes_of
 from omnigraph.engine.read.columns.row_ids import Integers, count_up, no_row_ids
-from omnigraph.engine.read.operators.rows import Groups, value_column
+from omnigraph.engine.read.operators.rows import Groups, tallied_column, value_column
 from omnigraph.engine.read.operators.tally import (
     Tallied,
     compute_tally,
@@ -64,7 +64,7 @@ def _group_table(operator: Group, rows: Bindings, reader: Reader) -> Partial:
             continue
         tallied = Tallied(
             tally=tally,
-            values=value_column(tally.argument, rows, reader),
+            values=tallied_column(tally, rows, reader),
             codes=count_up(samples.rows) if codes is None else codes,
             weights=weights,
             groups=samples.rows,

@@ -20,7 +20,7 @@ from omnigraph.engine.read.columns.row_ids import (
 )
 from omnigraph.engine.read.evaluate import repeat_value
 from omnigraph.engine.read.operators.filter import keep_all
-from omnigraph.engine.read.operators.rows import value_column
+from omnigraph.engine.read.operators.rows import tallied_column, value_column
 from omnigraph.engine.read.operators.tally import (
     Tallied,
     compute_tally,
@@ -156,7 +156,7 @@ def _tally_matches(
         return pa.array(sum_weights(codes, rows.weights, groups))
     tallied = Tallied(
         tally=tally,
-        values=value_column(tally.argument, rows, reader),
+        values=tallied_column(tally, rows, reader),
         codes=codes,
         weights=rows.weights,
         groups=groups,

@@ -19,6 +19,7 @@ from omnigraph.compile.checked import (
     TextMatch,
     Truth,
 )
+from omnigraph.compile.plan.operators import Tally
 from omnigraph.compile.plan.visit import walk
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import unify_zeros
@@ -83,7 +84,7 @@ class BindingSource:
     def identity(self, entity: EntityRef) -> pa.Array:
         """The row ids of a variable."""
         row_ids = self.bindings.columns[entity.variable]
-        return pa.array(row_ids, mask=row_ids == ABSENT)
+        return pa.array(self.reader.identities(entity.variable, row_ids), mask=row_ids == ABSENT)
 
     def value(self, fixed: Fixed) -> object:
         """A value that is the same for every row."""
@@ -176,6 +177,16 @@ def make_source(rows: Rows, reader: Reader) -> BindingSource | GroupSource:
 def value_column(expr: ItemExpr, rows: Rows, reader: Reader) -> pa.Array:
     """Compute the values of an expression, one per row."""
     return _value(expr, rows, make_source(rows, reader), reader)
+
+
+def tallied_column(tally: Tally, rows: Bindings, reader: Reader) -> pa.Array:
+    """Compute the argument of a tally; entities that are only counted need no ids."""
+    match tally:
+        case Tally(function="count", argument=EntityRef() as entity):
+            return BindingSource(bindings=rows, reader=reader).identity(entity)
+        case Tally(argument=argument):
+            assert argument is not None, "rows are counted without an argument"
+            return value_column(argument, rows, reader)
 
 
 def _value(

@@ -1,10 +1,12 @@
 """The operator Scan: binds a variable to the nodes of a type that pass its tests."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.catalog.mixed import is_mixed, split_types
 from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
@@ -20,8 +22,9 @@ from omnigraph.compile.plan.algebra import Always, Test, is_fixed, list_operands
 from omnigraph.compile.plan.operators import Scan
 from omnigraph.compile.plan.visit import Change, change_part
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.bindings import Bindings
+from omnigraph.engine.read.bindings import Bindings, concat
 from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.mixed_entities import tag
 from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds, no_row_ids
 from omnigraph.engine.read.columns.value_index import can_index_values
 from omnigraph.engine.read.operators.filter import keep_all
@@ -59,6 +62,17 @@ def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[
 
 
 def _find_matching(operator: Scan, reader: Reader) -> Bindings:
+    if not is_mixed(operator.type_name):
+        return _find_of_type(operator, reader)
+    return concat([_find_of_type(one, reader) for one in split_scan(operator)])
+
+
+def split_scan(operator: Scan) -> list[Scan]:
+    """One scan for each type of the variable."""
+    return [replace(operator, type_name=name) for name in split_types(operator.type_name)]
+
+
+def _find_of_type(operator: Scan, reader: Reader) -> Bindings:
     nodes = reader.snapshot.nodes(operator.type_name)
     if not len(nodes):
         return Bindings({operator.variable: no_row_ids()}, 0)
@@ -70,6 +84,8 @@ def _find_matching(operator: Scan, reader: Reader) -> Bindings:
         row_ids, search = np.sort(matching(search[0], reader)), search[1:]
     else:
         row_ids = _find_start(access, nodes)
+    if reader.is_mixed(operator.variable):
+        row_ids = tag(row_ids, reader.number_of_node(operator.type_name))
     rows = Bindings({operator.variable: row_ids}, len(row_ids))
     return keep_all((*access.rest, *search), rows, reader)
 

@@ -53,7 +53,7 @@ def matching(test: TextMatch, reader: Reader) -> RowIds:
 
 
 def _texts(field: PropertyRef, reader: Reader) -> Texts:
-    return Texts(reader.entities(field.variable), field.property, reader.note)
+    return Texts(reader.nodes(field.variable), field.property, reader.note)
 
 
 def _query_text(fixed: Const | ParamRef, reader: Reader) -> str:
@@ -103,7 +103,7 @@ def _score_texts(ranking: Bm25, row_ids: RowIds, reader: Reader) -> pa.Array:
 
 
 def _vectors(field: PropertyRef, reader: Reader) -> Vectors:
-    return Vectors(reader.entities(field.variable), field.property, reader.note)
+    return Vectors(reader.nodes(field.variable), field.property, reader.note)
 
 
 def _query_vector(ranking: Nearest, reader: Reader) -> Matrix:
