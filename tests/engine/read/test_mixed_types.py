@@ -1,7 +1,6 @@
 """Variables of several types: interfaces, and walks over any edge."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -57,7 +56,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 
 
 @pytest.fixture(scope="module", params=["committed", "compacted", "branched"])
-def ask(request: pytest.FixtureRequest, graph: Graph) -> Iterator[Ask]:
+def ask(request: pytest.FixtureRequest, graph: Graph) -> Ask:
     """The same questions before and after maintenance, and on a branch."""
     branch = "main"
     if request.param == "compacted":
@@ -69,7 +68,7 @@ def ask(request: pytest.FixtureRequest, graph: Graph) -> Iterator[Ask]:
         found = graph.query(f"query q() {{ {text} }}", branch=branch)
         return [tuple(row.values()) for row in found.rows]
 
-    yield ask
+    return ask
 
 
 def test_an_interface_matches_every_type_that_implements_it(ask: Ask) -> None:

@@ -47,7 +47,7 @@ _TOKEN = re.compile(
     r"""[\s\ufeff]*+(?:
       (?P<WORD> [a-z_][A-Za-z0-9_]*+ )
     | (?P<VARIABLE> \$ [A-Za-z_][A-Za-z0-9_]*+ )
-    | (?P<ANY_EDGE> --(?= [\s\ufeff]*+ [${] ) )
+    | (?P<ANY_EDGE> --(?= (?: [\s\ufeff] | //[^\n]*+\n | /\*.*?\*/ )*+ [${] ) )
     | (?P<FOREIGN> == | => | -> | <> | && | \|\| | --[^\n]*+ | '[^'\n]*+' )
     | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
     | (?P<OPEN_COMMENT> /\*.*+ )
