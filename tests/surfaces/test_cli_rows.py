@@ -151,6 +151,9 @@ def aliased(run: Run, tmp_path: Path, folder: Path) -> Run:
         "aliases:\n"
         "  older: { file: people.gq, query: older, args: [than], params: { than: 100 }, format: csv }\n"
         "  remote: { server: prod, query: all }\n"
+        "  unnamed: { server: prod }\n"
+        "  twice: { server: prod, store: people.omni, query: all }\n"
+        "  lost: { graph: knowledge, file: people.gq }\n"
     )
     return run
 
@@ -167,7 +170,11 @@ def test_an_alias_runs_a_query_of_the_project(aliased: Run) -> None:
     [
         (("alias", "oldr"), "unknown alias 'oldr'; did you mean 'older'?"),
         (("alias", "older", "1", "2"), "alias 'older' takes than; 2 were given"),
-        (("alias", "remote"), "alias 'remote' names a server, which is not in this release"),
+        (("alias", "remote"), "unknown server 'prod'"),
+        (("alias", "unnamed"), "alias 'unnamed' names no stored query of its server"),
+        (("alias", "twice"), "alias 'twice' names a server and a store; keep one"),
+        (("alias", "lost"), "alias 'lost' names a graph of a server: add server: NAME"),
+        (("alias", "older", "--server", "prod"), "an alias names its graph in the configuration"),
         (("query", "g"), "give either --query FILE or -e TEXT; neither was given"),
     ],
 )

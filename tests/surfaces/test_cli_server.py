@@ -42,6 +42,8 @@ READS = [
     ("query", "-e", NAMES),
     ("query", "-e", NAMES, "--branch", "review", "--json"),
     ("query", "-e", NAMES, "--format", "csv"),
+    ("query", "-e", NAMES, "--explain"),
+    ("query", "-e", NAMES, "--explain", "--branch", "review", "--json"),
     ("branch", "list"),
     ("commit", "list"),
     ("commit", "list", "--json"),
@@ -151,3 +153,26 @@ def test_a_blob_in_parts_comes_from_one_commit(server: ServerProcess) -> None:
         with pytest.raises(omnigraph.errors.NotFoundError):
             graph.blob("Person", "Bo", "photo")
     assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_an_alias_runs_a_query_of_a_server(server: ServerProcess, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "people.gq").write_text(
+        "query aged($than: I32) { match { $p: Person  $p.age > $than } return { $p.name } }"
+    )
+    (tmp_path / "omnigraph.yaml").write_text(
+        f"servers: {{ here: {{ url: '{server.url}' }} }}\n"
+        "aliases:\n"
+        "  all: { server: here, graph: default, query: names, format: csv }\n"
+        "  aged: { server: here, file: people.gq, args: [than] }\n"
+        "  adding: { server: here, query: add }\n"
+    )
+    assert run("alias", "all").out == "p.name\nAda\nBo\n"
+    assert run("alias", "all", "--json").json["query_name"] == "names"
+    assert run("alias", "aged", "30", "--json").json["rows"] == [{"p.name": "Ada"}]
+    refused = run("alias", "adding", "--params", '{"n": "Di"}')
+    assert (refused.code, "mutate" in refused.err) == (1, True), refused.err
+
+
+def test_a_stored_query_of_a_server_has_no_plan_to_show(server: ServerProcess, run: Run) -> None:
+    refused = run("query", "names", "--server", server.url, "--explain")
+    assert (refused.code, "--explain needs the text" in refused.err) == (2, True)

@@ -343,6 +343,21 @@ def test_a_client_says_why_it_gets_no_answer(tmp_path: Path) -> None:
         omnigraph.connect(str(tmp_path))
 
 
+def test_the_client_reads_the_feed_in_the_same_whole_commits(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    with omnigraph.connect(server.url) as remote:
+        remote.load(PEOPLE, mode="append")
+        for name in ("Cy", "Di", "Ed"):
+            remote.mutate(ADD, {"n": name})
+        with omnigraph.open(tmp_path / "g", read_only=True) as graph:
+            for limit in (None, 1, 2, 3, 4, 99):
+                here, there = graph.changes(limit=limit), remote.changes(limit=limit)
+                assert (there.blocks, there.caught_up) == (here.blocks, here.caught_up), limit
+                onward = remote.changes(since=there.cursor, limit=1)
+                assert onward.blocks == graph.changes(since=here.cursor, limit=1).blocks, limit
+
+
 def test_the_client_brings_values_with_their_types(server: ServerProcess, tmp_path: Path) -> None:
     ask = "query q() { match { $p: Person } return { $p.name as n, $p.age as a, $p.born as b } order { n } }"
     with omnigraph.connect(server.url) as remote:
@@ -360,6 +375,15 @@ def test_the_client_brings_values_with_their_types(server: ServerProcess, tmp_pa
             whole = graph.commit_changes(load, images=True, nodes_first=True)
             assert remote.commit_changes(load) == whole
             assert list(remote.export()) == list(graph.export())
+            first = remote.commit_changes(load, limit=1)
+            assert first == graph.commit_changes(load, images=True, nodes_first=True, limit=1)
+            then: dict[str, Any] = {"images": True, "page_token": first.next_page_token}
+            rest = remote.commit_changes(load, **then)
+            assert rest == graph.commit_changes(load, nodes_first=True, **then)
+            assert remote.explain(ask).to_dict() == graph.explain(ask).to_dict()
+            assert remote.explain(ask, profile=True).steps[0].rows == 2
+            with pytest.raises(omnigraph.UserInputError, match="comes from a server"):
+                remote.explain(ask).operators  # noqa: B018 - reading it is what is refused
             page = remote.change_page(start="beginning", limit=2)
             assert page == graph.change_page(start="beginning", limit=2)
             wider = SCHEMA.replace("age: I32?", "age: I32?  nick: String?")

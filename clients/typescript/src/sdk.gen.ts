@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
+import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -52,6 +52,19 @@ export const snapshot = <ThrowOnError extends boolean = false>(options: Options<
 export const query = <ThrowOnError extends boolean = false>(options: Options<QueryData, ThrowOnError>): RequestResult<QueryResponses, QueryErrors, ThrowOnError> => (options.client ?? client).post<QueryResponses, QueryErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/query',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Show how a read runs, or run it and show what each step took
+ */
+export const explainQuery = <ThrowOnError extends boolean = false>(options: Options<ExplainQueryData, ThrowOnError>): RequestResult<ExplainQueryResponses, ExplainQueryErrors, ThrowOnError> => (options.client ?? client).post<ExplainQueryResponses, ExplainQueryErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/query/explain',
     ...options,
     headers: {
         'Content-Type': 'application/json',

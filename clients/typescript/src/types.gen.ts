@@ -370,6 +370,29 @@ export type ErrorOutput = {
 };
 
 /**
+ * A read whose plan is asked for; with `profile` it is run and measured.
+ */
+export type ExplainInput = {
+    query: string;
+    name?: string | null;
+    params?: {
+        [key: string]: unknown;
+    } | null;
+    branch?: string | null;
+    snapshot?: string | null;
+    profile?: boolean | null;
+};
+
+/**
+ * How a query runs, from the result down; with `profiled`, how it ran.
+ */
+export type ExplanationOutput = {
+    query_name: string;
+    profiled: boolean;
+    operators: Array<StepOutput>;
+};
+
+/**
  * What to export.
  */
 export type ExportInput = {
@@ -872,6 +895,17 @@ export type SpanOutput = {
 };
 
 /**
+ * One operator of a plan, and how deep it stands; rows and milliseconds are there after a run.
+ */
+export type StepOutput = {
+    operator: string;
+    depth: number;
+    notes: Array<string>;
+    rows?: number;
+    milliseconds?: number | null;
+};
+
+/**
  * What kind of failure a store had.
  */
 export type StorageProblem = {
@@ -1178,6 +1212,78 @@ export type QueryResponses = {
 };
 
 export type QueryResponse = QueryResponses[keyof QueryResponses];
+
+export type ExplainQueryData = {
+    body: ExplainInput;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/query/explain';
+};
+
+export type ExplainQueryErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ExplainQueryError = ExplainQueryErrors[keyof ExplainQueryErrors];
+
+export type ExplainQueryResponses = {
+    /**
+     * Done.
+     */
+    200: ExplanationOutput;
+};
+
+export type ExplainQueryResponse = ExplainQueryResponses[keyof ExplainQueryResponses];
 
 export type GetSchemaData = {
     body?: never;

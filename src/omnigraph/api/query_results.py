@@ -16,6 +16,7 @@ from omnigraph.compile.plan.operators import Operator
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, quote_mermaid
 from omnigraph.engine.read.profile import Step, render
+from omnigraph.errors import UserInputError
 from omnigraph.packages import load_package
 from omnigraph.values import dataclass
 
@@ -234,9 +235,10 @@ class Explanation(Shown):
         7
     """
 
-    plan: Plan = field(repr=False)
+    query_name: str
     steps: tuple[Step, ...]
     profiled: bool = False
+    plan: Plan | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -245,13 +247,18 @@ class Explanation(Shown):
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """All operators in execution order."""
+        """All operators in execution order; a server gives its steps alone."""
+        if self.plan is None:
+            raise UserInputError(
+                f"the plan of '{self.query_name}' comes from a server, which gives no operators",
+                hint="read `steps`, or explain the query on the graph itself: omnigraph.open(…)",
+            )
         return self.plan.operators
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; rows and milliseconds are there after a run."""
         return {
-            "query_name": self.plan.name,
+            "query_name": self.query_name,
             "profiled": self.profiled,
             "operators": [_step(one) for one in self.steps],
         }
@@ -270,7 +277,7 @@ class Explanation(Shown):
 
     def _sheet(self) -> Sheet:
         """The operators from the result down; after a run with their rows and milliseconds."""
-        return Sheet(title=f"Plan of {self.plan.name}", grids=(self._grid(),))
+        return Sheet(title=f"Plan of {self.query_name}", grids=(self._grid(),))
 
     def _grid(self) -> Grid:
         measured = ("rows", "ms") if self.profiled else ()

@@ -214,7 +214,9 @@ class Snapshot:
         text = source_of(source)
         with self._reading():
             found = explain(self._engine, self._view, text, chosen, values, profile=profile)
-        return Explanation(plan=found.plan, steps=found.steps, profiled=profile)
+        return Explanation(
+            query_name=found.plan.name, steps=found.steps, profiled=profile, plan=found.plan
+        )
 
     def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a node or edge table as Arrow; a Blob column holds its bytes.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from omnigraph.api.blobs import Blob
 from omnigraph.api.branches import Branch
 from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
-from omnigraph.api.query_results import QueryResult
+from omnigraph.api.query_results import Explanation, QueryResult
 from omnigraph.api.results import (
     Commit,
     Job,
@@ -28,6 +28,7 @@ from omnigraph.engine.history.changes import Endpoints
 from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import Outcome
+from omnigraph.engine.read.profile import Step as PlanStep
 from omnigraph.ids import MAIN, Op, TableKey, edge_key, node_key
 from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import datetime_of
@@ -104,6 +105,21 @@ def read_load(body: Body) -> LoadResult:
         notes=tuple(body["notes"]),
         created={one["table_key"]: one["rows_created"] for one in body.get("created", ())},
     )
+
+
+def read_explanation(body: Body) -> Explanation:
+    """Read how a query runs, or ran."""
+    steps = tuple(
+        PlanStep(
+            operator=one["operator"],
+            depth=one["depth"],
+            notes=tuple(one["notes"]),
+            rows=one.get("rows"),
+            milliseconds=one.get("milliseconds"),
+        )
+        for one in body["operators"]
+    )
+    return Explanation(query_name=body["query_name"], steps=steps, profiled=body["profiled"])
 
 
 def read_merge(body: Body) -> MergeResult:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -21,7 +21,7 @@ from omnigraph.api.comparisons import (
     FeedPage,
     MergeResult,
 )
-from omnigraph.api.query_results import QueryResult
+from omnigraph.api.query_results import Explanation, QueryResult
 from omnigraph.api.results import Commit, Job, LoadResult, MutationResult, SchemaApplyResult
 from omnigraph.api.texts import read_source, schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
@@ -31,6 +31,7 @@ from omnigraph.engine.history.feed import write_lines
 from omnigraph.engine.results import Commits
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN
+from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_MAX
 from omnigraph.remote import decode
 from omnigraph.remote.transport import KEY, Transport
 
@@ -105,6 +106,21 @@ class RemoteGraph:
             "POST", self._server.path("query"), body=body, headers={"accept": ARROW}
         )
         return decode.read_rows(found.content)
+
+    def explain(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: str | int | Commit | None = None,
+        profile: bool = False,
+    ) -> Explanation:
+        """Show how the server runs a read: filters, indexes, memory; with `profile` run it and show rows and time."""
+        body = self._call(source, name, params) | self._target(branch, at)
+        path = self._server.path("query", "explain")
+        return decode.read_explanation(self._server.post(path, body | {"profile": profile}))
 
     def _call(
         self,
@@ -357,7 +373,7 @@ class RemoteGraph:
         page = self._server.get(path, **query)
         yield page
         while "next_page_token" in page:
-            kept = {name: text for name, text in query.items() if name not in ("start", "cursor")}
+            kept = {name: text for name, text in query.items() if name not in _FIRST_PAGE}
             page = self._server.get(path, **kept, page_token=page["next_page_token"])
             yield page
 
@@ -369,16 +385,21 @@ class RemoteGraph:
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
         images: bool = True,
+        limit: int | None = None,
+        page_token: str | None = None,
         **local: object,
     ) -> ChangeBlock:
-        """What one commit changed against its first parent."""
+        """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next."""
         _refuse_local(local)
         path = self._server.path("commits", str(id), "changes")
-        pages = list(self._pages(path, _filters(types, kinds, ops)))
-        changes = chain.from_iterable(page["changes"] for page in pages)
+        query = _filters(types, kinds, ops) | {"limit": limit, "page_token": page_token}
+        pages = self._pages(path, query)
+        shown = list(pages if limit is None else islice(pages, 1))
+        changes = chain.from_iterable(page["changes"] for page in shown)
         return ChangeBlock(
-            commit=self.commit(pages[0]["cause"]["graph_commit_id"]),
+            commit=self.commit(shown[0]["cause"]["graph_commit_id"]),
             changes=tuple(decode.read_change(one, images=images) for one in changes),
+            next_page_token=shown[-1].get("next_page_token"),
         )
 
     def jobs(self) -> list[Job]:
@@ -434,22 +455,32 @@ class RemoteGraph:
         ops: "Ops | None" = None,
         images: bool = False,
     ) -> ChangePage:
-        """Read the change feed up to now: whole commits, oldest first, after a cursor or commit.
-
-        `limit` bounds the changes of one answer of the server, not those that are returned.
-        """
-        query: dict[str, Any] = {"branch": branch or self._branch, "limit": limit}
-        query |= _start(since) | _filters(types, kinds, ops)
-        pages = list(self._pages(self._server.path("changes"), query))
-        parts = chain.from_iterable(page["blocks"] for page in pages)
-        blocks = [
-            self._join_block(commit, parts_of, images=images)
-            for commit, parts_of in groupby(parts, lambda one: one["cause"]["graph_commit_id"])
-        ]
-        last = pages[-1]
+        """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
+        room = CHANGES_PAGE if limit is None else limit
+        query: dict[str, Any] = {"branch": branch or self._branch}
+        query |= (
+            {"limit": min(room, CHANGES_PAGE_MAX)} | _start(since) | _filters(types, kinds, ops)
+        )
+        last: dict[str, Any] = {}
+        blocks: list[ChangeBlock] = []
+        parts = self._list_parts(query, last)
+        for commit, parts_of in groupby(parts, lambda one: one["cause"]["graph_commit_id"]):
+            if room <= 0:
+                # The commit before this one is whole: its id says where to go on.
+                return ChangePage(
+                    blocks=tuple(blocks), cursor=str(blocks[-1].commit.id), caught_up=False
+                )
+            blocks.append(self._join_block(commit, parts_of, images=images))
+            room -= len(blocks[-1].changes)
         return ChangePage(
             blocks=tuple(blocks), cursor=last["cursor"], caught_up=bool(last["caught_up"])
         )
+
+    def _list_parts(self, query: dict[str, Any], last: dict[str, Any]) -> Iterator[Any]:
+        """List the blocks of the feed, page by page, and put the facts of the last page into `last`."""
+        for page in self._pages(self._server.path("changes"), query):
+            yield from page["blocks"]
+            last.update(page)
 
     def _join_block(self, commit: str, parts: Iterable[Any], *, images: bool) -> ChangeBlock:
         """Put the parts of a commit together that came in several pages."""
@@ -562,6 +593,9 @@ class RemoteSnapshot:
 
 # ---- arguments
 
+
+_FIRST_PAGE = frozenset({"start", "cursor", "page_token"})
+"""Where reading begins: later pages begin where their token says."""
 
 _ALIKE = frozenset({"progress", "spark"})
 """Arguments that change nothing about the result: a server leaves them out."""

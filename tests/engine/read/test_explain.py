@@ -96,7 +96,9 @@ def test_a_profile_counts_rows_and_milliseconds_per_operator(graph: Graph) -> No
 def test_time_is_not_counted_twice(graph: Graph) -> None:
     ticks = iter(range(10_000))
     profile = Profile(lambda: float(next(ticks)))
-    project = graph.explain(FRIENDS).plan.root
+    plan = graph.explain(FRIENDS).plan
+    assert plan is not None
+    project = plan.root
     with profile.running(project), profile.running(project.input):
         pass
     assert profile.of(project).seconds == 3.0

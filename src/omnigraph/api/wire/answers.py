@@ -263,6 +263,24 @@ class ReadOutput(TypedDict):
     graph_commit_id: NotRequired[str | None]
 
 
+class StepOutput(TypedDict):
+    """One operator of a plan, and how deep it stands; rows and milliseconds are there after a run."""
+
+    operator: str
+    depth: int
+    notes: list[str]
+    rows: NotRequired[int]
+    milliseconds: NotRequired[float | None]
+
+
+class ExplanationOutput(TypedDict):
+    """How a query runs, from the result down; with `profiled`, how it ran."""
+
+    query_name: str
+    profiled: bool
+    operators: list[StepOutput]
+
+
 InvokeOutput = ReadOutput | ChangeOutput
 """What a stored query gives: rows, or what it changed."""
 

@@ -15,6 +15,12 @@ class QueryInput(TypedDict):
     snapshot: NotRequired[str | None]
 
 
+class ExplainInput(QueryInput):
+    """A read whose plan is asked for; with `profile` it is run and measured."""
+
+    profile: NotRequired[bool | None]
+
+
 class ReadInput(TypedDict):
     """A read in the words of earlier servers."""
 

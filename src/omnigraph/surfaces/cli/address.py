@@ -101,6 +101,7 @@ SERVED = frozenset(
         "blob",
         "changes",
         "graphs",
+        "alias",
     }
 )
 """Commands that work on a served graph as on one at hand."""
@@ -124,6 +125,10 @@ def choose_server(server: str | None, graph: str | None, words: Sequence[str]) -
     if graph is not None and server is None:
         raise typer.BadParameter("--graph chooses a graph of a server: name it with --server")
     _scope.words = words
+    if server is not None and words[:1] == ("alias",):
+        raise typer.BadParameter(
+            "an alias names its graph in the configuration; leave --server out"
+        )
     if server is not None and words:
         _require_served("--server names")
     _scope.server, _scope.graph = server, graph
@@ -158,7 +163,7 @@ def choose_graph(*given: str | None) -> str:
     if not named:
         scope = _choose_default()
         if scope.server is not None:
-            return _use_server(scope.server, scope)
+            return _use_scope(scope.server, scope)
         named = [str(scope.store)]
     if len(named) > 1:
         raise typer.BadParameter(
@@ -186,12 +191,17 @@ def _choose_default() -> "Scope":
     return found
 
 
-def _use_server(server: str, scope: "Scope") -> str:
+def _use_scope(server: str, scope: "Scope") -> str:
     """Go on with the server that a profile or the defaults name; give its address."""
+    _require_served(f"{scope.named_by} names")
+    return use_server(server, _scope.graph or scope.graph)
+
+
+def use_server(server: str, graph: str | None) -> str:
+    """Go on with a server, and a graph of it; give its address."""
     from omnigraph.surfaces.cli.credentials import find_url
 
-    _require_served(f"{scope.named_by} names")
-    _scope.server, _scope.graph = server, _scope.graph or scope.graph
+    _scope.server, _scope.graph = server, graph
     return find_url(server, os.environ)
 
 

@@ -22,6 +22,7 @@ from omnigraph.surfaces.cli.address import (
     is_server_chosen,
     open_store,
     read_point,
+    use_server,
 )
 from omnigraph.surfaces.cli.completing import complete_alias
 from omnigraph.surfaces.cli.config import Config, load_config
@@ -102,6 +103,8 @@ def query(
         if queries is not None:
             source = _find_stored(graph, name, queries)
         if source is None:
+            if explain:
+                raise typer.BadParameter("--explain needs the text of the query: --query or -e")
             print_rows(_run_stored(graph, name, values, branch, at), _form(json, form), out)
             return
         bound = bind_values(graph, source, name, values)
@@ -118,7 +121,7 @@ def _form(json: bool, form: Format | None) -> Format | None:
 
 
 def _run_stored(
-    graph: Any, name: str | None, values: Values, branch: str, at: str | None
+    graph: Any, name: str | None, values: Values, branch: str | None, at: str | None
 ) -> "QueryResult":
     """Run a stored read of a server; the server knows its parameters."""
     given = dict(values.objects) | {key: read_value(text) for key, text in values.pairs.items()}
@@ -266,7 +269,8 @@ def alias(
 ) -> None:
     """Run a query that the configuration names.
 
-    An alias binds a query file, a query in it, the names of its arguments, parameters, a format and a store.
+    An alias binds a query, the names of its arguments, parameters and a format; the query is in a file, for a store or a
+    server, or it is a stored query of a server.
 
     Example: omnigraph alias friends Ada
     """
@@ -274,6 +278,7 @@ def alias(
     config = load_config(os.environ)
     bound = config.named("aliases", "alias", name)
     source, chosen = _source_of_alias(config, name, bound)
+    _refuse_two_scopes(config, name, bound)
     given = Values(
         objects=dict(bound.get("params") or {})
         | _match_arguments(name, bound, arguments or ())
@@ -282,20 +287,39 @@ def alias(
     )
     written = bound.get("format")
     wanted = form or (None if written is None else config.choose("format", written, Format))
-    with open_store(choose_graph(bound.get("store"))) as graph:
-        result = graph.query(source, chosen, bind_values(graph, source, chosen, given))
-        print_rows(result, Format.JSON if json else wanted, out)
+    with open_store(_choose_bound(bound)) as graph:
+        if source is None:
+            result = _run_stored(graph, chosen, given, None, None)
+        else:
+            result = graph.query(source, chosen, bind_values(graph, source, chosen, given))
+        print_rows(result, _form(json, wanted), out)
 
 
 def _source_of_alias(
     config: Config, name: str, bound: Mapping[str, Any]
-) -> tuple[Path, str | None]:
-    if bound.get("server") or bound.get("graph"):
-        raise config.wrong(f"alias '{name}' names a server, which is not in this release")
-    if not bound.get("file"):
+) -> tuple[Path | None, str | None]:
+    """The file and the name of the query that an alias runs; a stored query of a server has no file."""
+    file, chosen = bound.get("file"), bound.get("query")
+    if file is None and bound.get("server") is None:
         raise config.wrong(f"alias '{name}' names no query file: add file: FILE.gq")
-    chosen = bound.get("query")
-    return Path(str(bound["file"])), None if chosen is None else str(chosen)
+    if file is None and chosen is None:
+        raise config.wrong(f"alias '{name}' names no stored query of its server: add query: NAME")
+    return None if file is None else Path(str(file)), None if chosen is None else str(chosen)
+
+
+def _refuse_two_scopes(config: Config, name: str, bound: Mapping[str, Any]) -> None:
+    if bound.get("server") is not None and bound.get("store") is not None:
+        raise config.wrong(f"alias '{name}' names a server and a store; keep one")
+    if bound.get("graph") is not None and bound.get("server") is None:
+        raise config.wrong(f"alias '{name}' names a graph of a server: add server: NAME")
+
+
+def _choose_bound(bound: Mapping[str, Any]) -> str:
+    """The graph that an alias is bound to; without a binding it is chosen as for any command."""
+    if bound.get("server") is None:
+        return choose_graph(bound.get("store"))
+    graph = bound.get("graph")
+    return use_server(str(bound["server"]), None if graph is None else str(graph))
 
 
 def _match_arguments(

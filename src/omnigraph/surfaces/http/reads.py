@@ -66,6 +66,20 @@ def query(call: Call) -> Reply | Stream:
     return reply_rows(call, graph.query(text, name, params, **arguments))
 
 
+def explain(call: Call) -> Reply:
+    """Show how a read runs, or with `profile` how it ran."""
+    body = call.body
+    plan = call.place.graph.explain(
+        body["query"],
+        body.get("name"),
+        body.get("params"),
+        branch=body.get("branch"),
+        at=require_one_target(body),
+        profile=bool(body.get("profile")),
+    )
+    return reply_json(plan.to_dict())
+
+
 def read(call: Call) -> Reply:
     """Run a read in the words of earlier servers."""
     body = call.body
