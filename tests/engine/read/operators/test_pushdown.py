@@ -120,3 +120,16 @@ def test_a_column_without_an_index_is_compared_by_storage_as_well(things: World)
     table = reader.snapshot.nodes("Thing").table
     assert "ScalarIndexQuery" not in table.explain("key = 't3'")
     assert table.read(("id",), filter)["id"].to_pylist() == ["t3"]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "i", "it's", "z", "\ud7ff", "é", "\U0010ffff", "a\U0010ffff"]
+)
+def test_a_prefix_is_a_range_that_the_index_answers(things: World, prefix: str) -> None:
+    condition = f'$t.name starts_with "{prefix}"'
+    reader, filter = pushed(things, condition)
+    table = reader.snapshot.nodes("Thing").table
+    assert "ScalarIndexQuery" in table.explain(filter), filter
+    found = table.read(("id",), filter)["id"].to_pylist()
+    every = [f"t{place}" for place in range(30) if VALUES["name"][place % 3].startswith(prefix)]
+    assert sorted(found) == sorted(every) == ids(things, condition)

@@ -241,6 +241,48 @@ def test_a_cold_equality_asks_the_index(large: World) -> None:
     assert large.rows(query) == [(66_667,)]
 
 
+@pytest.mark.parametrize(
+    ("test", "columns", "searches", "count"),
+    [
+        ('$p.age = 7 or $p.city = "a"', "age, city", ("@age", "@city", "OR("), 68_890),
+        ("$p.age in [7, 8]", "age", ("@age",), 4_446),
+        ("$p.age between 7 and 8", "age", ("age >= 7 && age <= 8",), 4_446),
+        ("7 < $p.age and $p.age <= 8", "age", ("age > 7 && age <= 8",), 2_223),
+        ('$p.key starts_with "p1234"', "id", ("id >= p1234 && id < p1235",), 111),
+        (
+            '$p.age between 7 and 8 or $p.key starts_with "p12345" or $p.key = "p3"',
+            "age, id",
+            ("age >= 7 && age <= 8", "id >= p12345", "OR("),
+            4_458,
+        ),
+    ],
+)
+def test_ranges_and_alternatives_ask_the_indexes(
+    large: World, test: str, columns: str, searches: tuple[str, ...], count: int
+) -> None:
+    query = f"query q() {{ match {{ $p: Person  {test} }} return {{ count($p) as n }} }}"
+    reader = large.reader(large.plan(query))
+    (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
+    access = access_of(scan, reader)
+    assert access.note == f"index on {columns}"
+    assert access.filter is not None
+    assert access.rest == ()
+    plan = reader.snapshot.nodes("Person").table.explain(access.filter)
+    assert "ScalarIndexQuery" in plan
+    assert [one for one in searches if one not in plan] == []
+    rows = reader.snapshot.nodes("Person").table.read((), access.filter, row_id=True)
+    assert rows.num_rows == count
+    assert large.rows(query) == [(count,)]
+
+
+@pytest.mark.parametrize("test", ["$p.age > 7", "$p.age != 7", '$p.age = 7 or $p.name = "name 1"'])
+def test_what_no_index_narrows_reads_columns(large: World, test: str) -> None:
+    query = f"query q() {{ match {{ $p: Person  {test} }} return {{ count($p) as n }} }}"
+    reader = large.reader(large.plan(query))
+    (scan,) = (one for one in reader.plan.operators if isinstance(one, Scan))
+    assert access_of(scan, reader).note.startswith("columns ")
+
+
 def test_a_column_asked_for_often_is_read_once_and_held(large: World) -> None:
     query = 'query q() { match { $p: Person { city: "a" } } return { count($p) as n } }'
     for _ in range(12):

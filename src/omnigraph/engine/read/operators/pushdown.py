@@ -29,6 +29,9 @@ Value = Callable[[Const | ParamRef | Now], object]
 Column = PropertyRef | EntityRef
 
 _INTEGER_MIN = -(2**63)
+_ORDERED = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_LAST = chr(0x10FFFF)
+"""The last code point."""
 _CHOICES_MAX = 1_000
 """Longer lists are tested in memory: parsing the filter would cost more than it saves."""
 
@@ -93,12 +96,41 @@ def _render_comparison(column: Column, op: Comparison, value: object) -> str | N
 
 
 def _render_exact(name: str, op: Comparison, value: object, type_: PropertyType) -> str | None:
-    if op in ("contains", "starts_with"):
+    if op == "starts_with" and isinstance(value, str):
+        return _render_prefix(name, value)
+    if op not in _ORDERED:
         return None
     if type_.scalar in FLOATS and isinstance(value, int | float):
         return _render_float(name, op, float(value), type_.scalar)
     literal = _render_literal(value, type_)
     return None if literal is None else f"{name} {op} {literal}"
+
+
+def _render_prefix(name: str, prefix: str) -> str | None:
+    """Write a prefix as a range of texts, which an index finds; texts are ordered by code point."""
+    if "\0" in prefix:
+        return None
+    if not prefix:
+        return f"{name} is not null"
+    low = _render_text(prefix)
+    end = _find_end(prefix)
+    return (
+        f"{name} >= {low}" if end is None else f"({name} >= {low} and {name} < {_render_text(end)})"
+    )
+
+
+def _find_end(prefix: str) -> str | None:
+    """The least text above all that begin with a prefix; None if there is none."""
+    kept = prefix.rstrip(_LAST)
+    if not kept:
+        return None
+    point = ord(kept[-1]) + 1
+    # No text holds a surrogate.
+    return kept[:-1] + chr(0xE000 if point == 0xD800 else point)
+
+
+def _render_text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _render_float(name: str, op: Comparison, value: float, scalar: Scalar) -> str:
@@ -134,7 +166,7 @@ def _render_literal(value: object, type_: PropertyType) -> str | None:
         case int():
             return None if value == _INTEGER_MIN else str(value)
         case str():
-            return None if "\0" in value else "'" + value.replace("'", "''") + "'"
+            return None if "\0" in value else _render_text(value)
         case datetime():
             return f"arrow_cast({epoch_milliseconds(value)}, 'Date64')"
         case date():

@@ -1,6 +1,6 @@
 """The operator Scan: binds a variable to the nodes of a type that pass its tests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,8 @@ from omnigraph.catalog.mixed import is_mixed, split_types
 from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
+    AllOf,
+    AnyOf,
     Compare,
     Const,
     EntityRef,
@@ -18,7 +20,14 @@ from omnigraph.compile.checked import (
     PropertyRef,
 )
 from omnigraph.compile.coerce import Exact, coerce
-from omnigraph.compile.plan.algebra import Always, Test, is_fixed, list_operands
+from omnigraph.compile.plan.algebra import (
+    FLIPPED,
+    Always,
+    Test,
+    is_fixed,
+    list_operands,
+    split_conjunction,
+)
 from omnigraph.compile.plan.operators import Scan
 from omnigraph.compile.plan.visit import Change, change_part
 from omnigraph.engine.read import costs
@@ -169,7 +178,7 @@ def _access_by_index(
     tests: Sequence[Test], nodes: Entities, spent: float, reader: Reader
 ) -> Access | None:
     """Use an index that finds few entities instead of reading its column."""
-    pushed = [test for test in tests if _is_served_by_index(test, nodes)]
+    pushed = [test for test in tests if _is_served_by_index(test, tests, nodes)]
     if not pushed:
         return None
     names = sorted(_column_names(pushed))
@@ -203,25 +212,64 @@ def _render_tests(tests: Sequence[Test]) -> str:
     return ", ".join(sorted(_column_names(tests)))
 
 
-def _is_served_by_index(test: Test, nodes: Entities) -> bool:
-    """Whether a test compares a column with a value, an index covers the column, and the column is not cached."""
-    name = _find_served_column(test)
-    return name is not None and not nodes.has_cached(name) and nodes.covered(name, IndexKind.BTREE)
+def _is_served_by_index(test: Test, tests: Sequence[Test], nodes: Entities) -> bool:
+    """Whether indexes cover the columns of a test that few entities may pass, and the columns are not cached."""
+    names = _find_served_columns(test, tests)
+    return bool(names) and all(
+        not nodes.has_cached(name) and nodes.covered(name, IndexKind.BTREE) for name in names
+    )
 
 
-def _find_served_column(test: Test) -> str | None:
-    """The column of an equality test, which few entities may pass; the size of a range is unknown."""
+def _find_served_columns(test: Test, tests: Sequence[Test]) -> frozenset[str]:
+    """The columns whose indexes answer a test, given all tests; none if the test may keep most entities.
+
+    Equality, `in` and `starts_with` keep few; a bound keeps few if another bounds the other side. Of alternatives each must.
+    """
     match test:
-        case Compare(left=(PropertyRef() | EntityRef()) as one, op="=", right=right) if is_fixed(
+        case AnyOf(parts=parts):
+            found = [_find_served_columns(part, split_conjunction(part)) for part in parts]
+            return frozenset().union(*found) if all(found) else frozenset()
+        case AllOf(parts=parts):
+            return frozenset().union(*(_find_served_columns(part, parts) for part in parts))
+        case InList(operand=(PropertyRef() | EntityRef()) as one):
+            return frozenset({column_name(one)})
+        case Compare():
+            return _find_compared_column(test, tests)
+        case _:
+            return frozenset()
+
+
+def _find_compared_column(test: Compare, tests: Sequence[Test]) -> frozenset[str]:
+    bound = _find_bound(test)
+    if bound is None or not _is_narrow(bound[0].type):
+        return frozenset()
+    column, op = bound
+    if op in _OPPOSED:
+        others = (_find_bound(one) for one in tests if isinstance(one, Compare))
+        sides = (other[1] for other in others if other is not None and other[0] == column)
+        if not any(side in _OPPOSED[op] for side in sides):
+            return frozenset()
+    elif op not in ("=", "starts_with"):
+        return frozenset()
+    return frozenset({column_name(column)})
+
+
+_OPPOSED: Mapping[str, tuple[str, ...]] = {
+    "<": (">", ">="), "<=": (">", ">="), ">": ("<", "<="), ">=": ("<", "<="),
+}  # fmt: skip
+
+
+def _find_bound(test: Compare) -> tuple[PropertyRef | EntityRef, str] | None:
+    """The column that a test compares with a value, and how; the column is on the left."""
+    match test:
+        case Compare(left=(PropertyRef() | EntityRef()) as one, op=op, right=right) if is_fixed(
             right
         ):
-            return column_name(one) if _is_narrow(one.type) else None
-        case Compare(left=left, op="=", right=(PropertyRef() | EntityRef()) as one) if is_fixed(
-            left
+            return one, op
+        case Compare(left=left, op=op, right=(PropertyRef() | EntityRef()) as one) if (
+            is_fixed(left) and op in FLIPPED
         ):
-            return column_name(one) if _is_narrow(one.type) else None
-        case InList(operand=(PropertyRef() | EntityRef()) as one):
-            return column_name(one)
+            return one, FLIPPED[op]
         case _:
             return None
 
