@@ -308,8 +308,13 @@ def _list_read_problems(split: Split, intake: Intake, load: LoadSpec) -> Iterato
     """The problems that reading found: of lines in their order, of frames column by column."""
     located: dict[int, list[LocatedProblem]] = {}
     for problem in intake.problems:
-        rank = -1 if problem.record is None else _column_rank(split, problem, load)
-        located.setdefault(rank, []).append(_locate_problem(problem))
+        if problem.record is None:
+            # A problem with the columns of a frame has no position that would tell its file.
+            named = replace(problem, file=split.file)
+            located.setdefault(-1, []).append(_locate_problem(named))
+        else:
+            rank = _column_rank(split, problem, load)
+            located.setdefault(rank, []).append(_locate_problem(problem))
     if split.part and -1 in located:
         # Every part of a frame has the same columns, so only the first part reports them.
         return

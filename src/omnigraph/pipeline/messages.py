@@ -53,7 +53,7 @@ class LocatedProblem:
 _PROBLEMS: Final = pa.schema(
     [
         (name, pa.string())
-        for name in ("rule", "message", "table_key", "row_id", "property", "value")
+        for name in ("rule", "message", "table_key", "row_id", "property", "value", "file")
     ]
     + [("position", pa.int64()), ("duplicate_of", pa.int64())]
 )

@@ -14,7 +14,8 @@ from omnigraph.spark.source import GraphSource
 from omnigraph.spark.streams import each_batch
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.views import Views, register_views
-from omnigraph.spark_jobs.runner import SparkRunner, find_error_line, spark_runner
+from omnigraph.spark_jobs.faults import find_error_line
+from omnigraph.spark_jobs.runner import SparkRunner, spark_runner
 from omnigraph.spark_jobs.session import session
 
 __all__ = [

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, Final, assert_never
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread, TaskContext
 from pyspark.errors import PySparkException
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
 from omnigraph.pipeline.runner import Each, Shuffle, Step, count_buckets
 from omnigraph.runtime import SYSTEM
+from omnigraph.spark_jobs.faults import find_error_line, find_host, name_host
 from omnigraph.spark_jobs.packets import Packing, pack_packet, unpack_packet
 from omnigraph.spark_jobs.session import (
     is_connect,
@@ -85,12 +87,19 @@ class SparkRunner:
         match step:
             case Each():
                 messages = collect_job(self.spark, step.name, self._each(step))
-                return _decode_messages(step, messages, len(step.splits))
+                return self._decode(step, messages, len(step.splits))
             case Shuffle():
                 messages = collect_job(self.spark, step.name, self._shuffle(step))
-                return _decode_messages(step, messages)
+                return self._decode(step, messages)
             case _:
                 assert_never(step)
+
+    def _decode(self, step: Step, messages: pa.Table, parts: int | None = None) -> pa.Table:
+        failed = _find_error(messages)
+        if failed is not None:
+            error, host = failed
+            raise name_host(error, host if self.is_remote else None)
+        return _decode_messages(step, messages, parts)
 
     def _each(self, step: Each) -> DataFrame:
         count = len(step.splits)
@@ -172,7 +181,7 @@ def _guard_task(part: int, work: Callable[[Any], Iterator[pa.Table]], argument: 
     except OmniError as error:
         if _is_retried(error):
             raise
-        yield _encode_message(part, MessageKind.ERROR, pickle.dumps(error))
+        yield _encode_message(part, MessageKind.ERROR, pickle.dumps((error, find_host(error))))
     yield _encode_message(part, MessageKind.DONE, b"")
 
 
@@ -205,7 +214,10 @@ def _keys_task(step: Shuffle, buckets: int) -> Callable[[Batches], Batches]:
                 if _is_retried(error):
                     raise
                 yield _encode_packet(
-                    part % buckets, "", MessageKind.ERROR, pickle.dumps((part, error))
+                    part % buckets,
+                    "",
+                    MessageKind.ERROR,
+                    pickle.dumps((part, (error, find_host(error)))),
                 )
         freeze_loaded_objects()
 
@@ -307,27 +319,19 @@ def _job_error(name: str, error: Exception) -> OmniError:
     )
 
 
-def find_error_line(text: str) -> str:
-    """Find the line of a Spark error that names the cause: the last one of the Python traceback, else the first."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    python = [i for i, line in enumerate(lines) if line.startswith("Traceback")]
-    for line in lines[python[-1] + 1 :] if python else []:
-        if (
-            not line.startswith(("File ", "^", "~"))
-            and ": " in line
-            and " " not in line.split(":")[0]
-        ):
-            return line
-    return lines[0] if lines else "no reason was given"
+def _find_error(messages: pa.Table) -> tuple[OmniError, str | None] | None:
+    """The error of the first part that has one, and the host that it may be due to."""
+    errors = messages.filter(pc.equal(messages["kind"], int(MessageKind.ERROR))).sort_by("part")
+    if not errors.num_rows:
+        return None
+    found: tuple[OmniError, str | None] = pickle.loads(errors["data"][0].as_py())
+    return found
 
 
 def _decode_messages(step: Step, messages: pa.Table, parts: int | None = None) -> pa.Table:
-    """Put the rows of all tasks together, in order; raise the error of the first part that has one."""
+    """Put the rows of all tasks together, in order."""
     kinds = messages["kind"].to_pylist()
     part = messages["part"].to_pylist()
-    errors = [i for i, kind in enumerate(kinds) if kind == MessageKind.ERROR]
-    if errors:
-        raise pickle.loads(messages["data"][min(errors, key=lambda i: part[i])].as_py())
     done = sorted(part[i] for i, kind in enumerate(kinds) if kind == MessageKind.DONE)
     if parts is not None and done != list(range(parts)):
         raise InternalError(

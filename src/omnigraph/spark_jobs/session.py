@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import ConfigError
+from omnigraph.spark_jobs.faults import find_error_line
 from omnigraph.spark_jobs.java import java_home
 
 GIB: Final = 1024**3
@@ -213,7 +214,8 @@ def require_same_versions(spark: SparkSession) -> None:
         rows = seeds.mapInArrow(look, "host string, what string, found string").collect()
     except PySparkException as error:
         raise ConfigError(
-            f"the executors of '{master_of(spark)}' cannot run Python tasks of this driver: {error}; "
+            f"the executors of '{master_of(spark)}' cannot run Python tasks of this driver: "
+            f"{find_error_line(str(error))}; "
             "no changes were made",
             hint="install the same Python and packages on every worker",
         ) from error

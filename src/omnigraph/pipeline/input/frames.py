@@ -133,7 +133,7 @@ def _take_rows(type_: TableType, frame: pa.Table, origins: Origins, intake: Inta
     named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     problems = _find_misnamed(type_, named)
     if problems:
-        intake.refuse(problems)
+        intake.refuse(replace(problem, file=origins.files[0]) for problem in problems)
         return
     columns = {
         name: _column(type_, name, named, target, origins, intake)

@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from omnigraph.catalog.model import Catalog, NodeType, TableType
-from omnigraph.errors import InternalError
+from omnigraph.errors import InternalError, UserInputError
 from omnigraph.ids import TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.pipeline.input.blobs import decode_records
@@ -166,7 +166,7 @@ def read_content(
         case TextTable():
             return read_frame(Path(content.path), type_)
         case RowGroups():
-            return read_frame(_Groups(content, type_, names), type_)
+            return _read_row_groups(content, type_, names)
 
 
 _PACKED = "__packed"
@@ -192,23 +192,20 @@ def unpack_frame(rows: pa.Table) -> pa.Table:
     return pa.ipc.open_stream(rows[_PACKED][0].as_buffer()).read_all()
 
 
-class _Groups:
-    """Row groups of a Parquet file as an Arrow stream, which `read_frame` accepts."""
-
-    def __init__(self, content: RowGroups, type_: TableType, names: Sequence[str] | None) -> None:
-        self._content, self._type, self._names = content, type_, names
-
-    def __str__(self) -> str:
-        return self._content.path
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+def _read_row_groups(content: RowGroups, type_: TableType, names: Sequence[str] | None) -> pa.Table:
+    """Read row groups of a Parquet file, or some of their columns; a file that cannot be read is named."""
+    try:
         # Threads that prefetch a local file cost more than they save.
-        with pyarrow.parquet.ParquetFile(self._content.path, pre_buffer=False) as file:
-            names = file.schema_arrow.names
-            if self._names is not None:
-                names = [name for name in names if column_name(self._type, name) in self._names]
-            rows = _read_groups(file, self._content, names)
-        return rows.__arrow_c_stream__(requested_schema)
+        with pyarrow.parquet.ParquetFile(content.path, pre_buffer=False) as file:
+            columns = file.schema_arrow.names
+            if names is not None:
+                columns = [name for name in columns if column_name(type_, name) in names]
+            return _read_groups(file, content, columns)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).strip()
+        raise UserInputError(
+            f"'{content.path}' cannot be read: {reason}; no changes were made"
+        ) from error
 
 
 def _read_groups(

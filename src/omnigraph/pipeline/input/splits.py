@@ -253,7 +253,8 @@ def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
     try:
         metadata = pyarrow.parquet.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
-        raise UserInputError(f"'{path}' cannot be read: {error}; no changes were made") from error
+        reason = str(error).strip()
+        raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     # The weight of a group is its bytes or its rows, whichever is nearer to the bound.
     weights = [
