@@ -1,6 +1,7 @@
 """A policy that the graph keeps: asked by every handle, replaced whole, by those who may, and no part of any branch."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,24 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.policing import replace_policy
 from omnigraph.errors import (
     ConflictError,
+    FormatVersion,
     NotFoundError,
     PolicyConfigError,
     PolicyDenied,
     ReadOnlyError,
     UserInputError,
 )
+from omnigraph.failpoints import Failpoint, parked
+from omnigraph.ids import BranchName
+from omnigraph.manifest import stamp
 from omnigraph.manifest.records import MANIFEST_SCHEMA, ObjectType, head_row
 from omnigraph.policy import PolicyEngine
 from tests.support.child import run_child
+from tests.support.settled import assert_settled
 
 SCHEMA = "node Port { code: String @key }"
 ADD = "query add($c: String) { insert Port { code: $c } }"
+LINES = [{"type": "Port", "data": {"code": "A"}}]
 RULES = """
 version: 1
 groups: { owners: [ada], team: [ada, bob] }
@@ -74,6 +81,87 @@ def test_a_handle_that_is_open_sees_the_next_version(graph: Graph, tmp_path: Pat
             add(other, "B", "bob", "draft")
         graph.set_policy(None, actor="ada")
         add(other, "C", None)
+
+
+def test_a_handle_that_was_open_before_sees_the_first_version(tmp_path: Path) -> None:
+    """Each writer comes from a handle that has not looked at main since the graph had no policy."""
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        graph.branch_create("draft")
+        others = [omnigraph.open(tmp_path / "g", actor="eve") for _ in WRITERS]
+        graph.set_policy(RULES, actor="ada")
+        for other, write in zip(others, WRITERS, strict=True):
+            with pytest.raises(PolicyDenied, match="not in any group"):
+                write(other)
+            other.close()
+        assert [one.name for one in graph.branches()] == ["main", "draft"]
+        assert len(graph.commits(branch="draft")) == len(graph.commits()) == 1
+
+
+WRITERS: tuple[Callable[[Graph], object], ...] = (
+    lambda graph: add(graph, "A", None),
+    lambda graph: add(graph, "A", None, "draft"),
+    lambda graph: graph.load(LINES, mode="merge", branch="made", from_branch="main"),
+    lambda graph: graph.branch_create("made"),
+    lambda graph: graph.branch_delete("draft"),
+    lambda graph: graph.merge("draft"),
+    lambda graph: graph.schema_apply(SCHEMA + " node Ship { name: String @key }"),
+    lambda graph: graph.tag("today"),
+    lambda graph: graph.optimize(),
+    lambda graph: graph.set_policy(None),
+)
+
+
+@pytest.mark.parametrize("branch", ["main", "draft"])
+@pytest.mark.parametrize("at", [Failpoint.STAGED, Failpoint.TABLES_COMMITTED])
+def test_a_write_under_way_is_refused_when_the_policy_changes(
+    tmp_path: Path, branch: str, at: Failpoint
+) -> None:
+    told: list[Exception] = []
+
+    def write(graph: Graph) -> None:
+        try:
+            add(graph, "A", "eve", branch)
+        except ConflictError as error:
+            told.append(error)
+
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        graph.branch_create("draft")
+        with parked(at) as park, omnigraph.open(tmp_path / "g") as other:
+            thread = threading.Thread(target=write, args=(graph,))
+            thread.start()
+            assert park.reached.wait(30)
+            other.set_policy(RULES, actor="ada")
+            park.release()
+            thread.join()
+        assert ["replaced while this write ran" in str(one) for one in told] == [True]
+        assert "eve" not in {one.actor for one in graph.commits(branch=branch)}
+        assert graph.table("Port", branch=branch).num_rows == 0
+        with pytest.raises(PolicyDenied):
+            add(graph, "A", "eve", branch)
+        graph.mutate(ADD, {"c": "A"}, actor="ada", branch=branch)
+        assert_settled(graph)
+
+
+@pytest.mark.parametrize("branch", ["main", "draft"])
+def test_a_release_that_knows_no_policies_cannot_write_beside_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str
+) -> None:
+    """The graph of an earlier release, with a handle of it, gets its first policy by this one."""
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        graph.branch_create("draft")
+    rows = graph._opened.manifest.rows
+    for name in (None, "draft"):
+        rows.set_metadata(rows.load(name), stamp.STAMP, "5")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(stamp, "CURRENT", 5)
+        before = omnigraph.open(tmp_path / "g", read_only=True)
+    with omnigraph.open(tmp_path / "g") as graph:
+        graph.set_policy(RULES, actor="ada")
+    monkeypatch.setattr(stamp, "CURRENT", 5)
+    with pytest.raises(FormatVersion, match="upgrade omnigraph"):
+        omnigraph.open(tmp_path / "g")
+    with pytest.raises(FormatVersion, match="upgrade omnigraph"):
+        before._engine.view(BranchName(branch))
 
 
 def test_versions_stay_and_say_who_set_them(graph: Graph) -> None:

@@ -28,7 +28,7 @@ from omnigraph.api.arguments import (
     text_of,
     wanted_of,
 )
-from omnigraph.api.guard import Guard
+from omnigraph.api.guard import Guard, Permission
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
     Commit,
@@ -534,13 +534,15 @@ class Graph:
 
         chosen, values = name_and_params(name, params)
         target = branch_name(branch or self._branch, "mutate")
+        by = self._authorize("change", actor, branch=target)
         return mutate(
             self._engine,
             source_of(source),
             chosen,
             values,
             branch=target,
-            actor=self._authorize("change", actor, branch=target),
+            actor=by.actor,
+            allowed_by=by.policy,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
             dry_run=dry_run,
             message=commit_message(message),
@@ -595,18 +597,19 @@ class Graph:
         if isinstance(source, str):
             source = file_of("source", source)
         target, base = self._load_target(branch, from_branch)
-        author = self._authorize_load(actor, target, base)
+        by = self._authorize_load(actor, target, base)
         if append_only:
             # Only a load in steps knows modes per type, and steps need scratch files.
             engine.require_writable("load with append_only")
-        with self._job(JobKind.LOAD, target, author, progress) as tell:
+        with self._job(JobKind.LOAD, target, by.actor, progress) as tell:
             return load(
                 engine,
                 source if type is None else {text_of("type", type): source},
                 mode=text_of("mode", mode),
                 branch=target,
                 from_branch=base,
-                actor=author,
+                actor=by.actor,
+                allowed_by=by.policy,
                 allow_empty=allow_empty,
                 dry_run=dry_run,
                 choose=chooser(engine, spark, tell, in_steps=bool(append_only)),
@@ -642,6 +645,7 @@ class Graph:
 
         type_name, _, property_name = text_of("target", target).partition(".")
         into = branch_name(branch or self._branch, "assign")
+        by = self._authorize("change", actor, branch=into)
         return assign_values(
             self._engine,
             type_name,
@@ -649,7 +653,8 @@ class Graph:
             text_column("ids", ids),
             number_column("values", values),
             branch=into,
-            actor=self._authorize("change", actor, branch=into),
+            actor=by.actor,
+            allowed_by=by.policy,
             message=commit_message(message),
         )
 
@@ -692,12 +697,13 @@ class Graph:
         from omnigraph.engine.schema.apply import apply_schema
 
         text, by = schema_of(schema), self._authorize("schema_apply", actor, target=MAIN)
-        with self._job(JobKind.SCHEMA_APPLY, MAIN, by, progress) as tell:
+        with self._job(JobKind.SCHEMA_APPLY, MAIN, by.actor, progress) as tell:
             return apply_schema(
                 self._engine,
                 text,
                 allow_data_loss=allow_data_loss,
-                actor=by,
+                actor=by.actor,
+                allowed_by=by.policy,
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),
@@ -750,7 +756,7 @@ class Graph:
 
         target = new_branch_name(name, "branch create")
         source = branch_name(from_branch, "branch create")
-        by = self._authorize("branch_create", actor, branch=source, target=target)
+        by = self._authorize("branch_create", actor, branch=source, target=target).actor
         key = _key(idempotency_key)
         if key is not None:
             done = branching.create_once(self._engine, name, from_branch, point_of(at), by, key)
@@ -769,7 +775,8 @@ class Graph:
         """
         from omnigraph.engine import branching
 
-        by = self._authorize("branch_delete", actor, target=branch_name(name, "branch delete"))
+        target = branch_name(name, "branch delete")
+        by = self._authorize("branch_delete", actor, target=target).actor
         key, bound_to = _key(idempotency_key), BranchName(self._branch)
         if key is None:
             branching.delete(self._engine, name, bound_to, actor=by)
@@ -859,7 +866,7 @@ class Graph:
         from omnigraph.engine.tagging import create_tag
 
         target = branch_name(branch or self._branch, "tag create")
-        by = self._authorize("change", actor, branch=target)
+        by = self._authorize("change", actor, branch=target).actor
         return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
 
     def tags(self) -> list[Tag]:
@@ -881,9 +888,8 @@ class Graph:
         """
         from omnigraph.engine.tagging import delete_tag
 
-        delete_tag(
-            self._engine, text_of("name", name), self._authorize("change", actor, branch=MAIN)
-        )
+        by = self._authorize("change", actor, branch=MAIN).actor
+        delete_tag(self._engine, text_of("name", name), by)
 
     # ---- merge, diff, changes
 
@@ -921,13 +927,14 @@ class Graph:
 
         name = text_of("source", _name_of(source))
         by = self._authorize_merge(actor, name, into, dry_run=dry_run)
-        with self._job(JobKind.MERGE, into, by, progress) as tell:
+        with self._job(JobKind.MERGE, into, by.actor, progress) as tell:
             return merge(
                 self._engine,
                 name,
                 into,
                 granularity=granularity,
-                actor=by,
+                actor=by.actor,
+                allowed_by=by.policy,
                 dry_run=dry_run,
                 allow_older_base=allow_older_base,
                 choose=chooser(self._engine, spark, tell),
@@ -1278,7 +1285,7 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.indexes import ensure_indices
 
-        target, by = BranchName(branch or self._branch), self._authorize("maintain", actor)
+        target, by = BranchName(branch or self._branch), self._authorize("maintain", actor).actor
         workers = workers_of(self._engine, spark)
         with self._job(JobKind.INDEX, target, by, progress) as tell:
             return ensure_indices(self._engine, target, actor=by, workers=workers, tell=tell)
@@ -1312,7 +1319,7 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.optimize import optimize
 
-        by, workers = self._authorize("maintain", actor), workers_of(self._engine, spark)
+        by, workers = self._authorize("maintain", actor).actor, workers_of(self._engine, spark)
         with self._job(JobKind.OPTIMIZE, MAIN, by, progress) as tell:
             report = optimize(self._engine, actor=by, workers=workers, tell=tell)
         if workers is None:
@@ -1341,7 +1348,7 @@ class Graph:
         """
         from omnigraph.engine.maintenance.cleanup import cleanup
 
-        by = self._authorize("maintain", actor)
+        by = self._authorize("maintain", actor).actor
         with self._job(JobKind.CLEANUP, MAIN, by, progress) as tell:
             return cleanup(
                 self._engine,
@@ -1387,9 +1394,8 @@ class Graph:
         """
         from omnigraph.engine.maintenance.repair import repair
 
-        return repair(
-            self._engine, confirm=confirm, force=force, actor=self._authorize("maintain", actor)
-        )
+        by = self._authorize("maintain", actor).actor
+        return repair(self._engine, confirm=confirm, force=force, actor=by)
 
     def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
         """Reload the graph and complete interrupted writes; with `roll_back`, roll back those that cannot be completed.
@@ -1541,7 +1547,7 @@ class Graph:
         given = rules_of(policy)
         text = None if given is None else read_kept(given)
         versions = list_versions(self._engine)
-        by = self._authorize("policy_change", actor)
+        by = self._authorize("policy_change", actor).actor
         expected = versions[-1].number if versions else 0
         return KeptPolicy.of(replace_policy(self._engine, text, expected, by))
 
@@ -1552,11 +1558,10 @@ class Graph:
         *,
         branch: str | None = None,
         target: str | None = None,
-    ) -> str | None:
-        """Ask the policies, if there are any, whether the actor may; give the actor."""
+    ) -> Permission:
+        """Ask the policies, if there are any, whether the actor may."""
         author = actor_name(actor) or self._actor
-        self._guard.require(action, author, branch=branch, target=target)
-        return author
+        return self._guard.require(action, author, branch=branch, target=target)
 
     def _load_target(
         self, branch: str | None, from_branch: str | None
@@ -1566,7 +1571,7 @@ class Graph:
 
     def _authorize_load(
         self, actor: str | None, target: BranchName, base: BranchName | None
-    ) -> str | None:
+    ) -> Permission:
         """A load that makes its branch needs the right to make it, too."""
         if self._guard.makes_branch(target, base):
             self._authorize("branch_create", actor, branch=base, target=target)
@@ -1574,10 +1579,10 @@ class Graph:
 
     def _authorize_merge(
         self, actor: str | None, source: str, into: str, *, dry_run: bool
-    ) -> str | None:
+    ) -> Permission:
         """A merge needs its right; one that only looks writes nothing and needs none."""
         if dry_run:
-            return actor_name(actor) or self._actor
+            return Permission(actor_name(actor) or self._actor)
         target = branch_name(into, "merge")
         return self._authorize(
             "branch_merge", actor, branch=branch_name(source, "merge"), target=target

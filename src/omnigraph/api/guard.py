@@ -9,12 +9,21 @@ from omnigraph.engine.policing import find_newest
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError, PolicyConfigError, PolicyDenied
 from omnigraph.ids import MAIN
+from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.manifest.records import PolicyVersion
     from omnigraph.policy import Decision, PolicyAction, PolicyChecker, PolicyEngine, ResourceScope
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Who may do what was asked, and which version of the graph's policy said so: 0 without one, None if nobody was asked."""
+
+    actor: str | None
+    policy: int | None = None
 
 
 class Guard:
@@ -48,16 +57,19 @@ class Guard:
         *,
         branch: str | None = None,
         target: str | None = None,
-    ) -> None:
-        """Return when the actor may; raise `PolicyDenied` when not, `PolicyEvaluationError` when nobody knows."""
-        kept = self._find_kept(action)
+    ) -> Permission:
+        """Give the permission when the actor may; raise `PolicyDenied` when not, `PolicyEvaluationError` when nobody knows."""
+        newest = self._find_newest(action)
+        kept = _without_removed(newest)
+        permission = Permission(actor, 0 if newest is None else newest.number)
         if self.given is None and kept is None:
-            return
+            return permission
         from omnigraph.policy import PolicyAction, ResourceScope
 
         scope = ResourceScope(branch_name=branch, target_name=target)
         for policy in self._list_policies(kept, action):
             policy.check(PolicyAction(action), scope, actor)
+        return permission
 
     def decide(
         self, actor: str | None, action: "PolicyAction", scope: "ResourceScope"
@@ -78,7 +90,9 @@ class Guard:
 
     def makes_branch(self, target: str, base: str | None) -> bool:
         """Whether a load into a branch would make it first, for which there is a right of its own."""
-        asked = base is not None and target != MAIN and self.is_set
+        if base is None or target == MAIN:
+            return False
+        asked = self.given is not None or self._find_kept("branch_create") is not None
         return asked and target not in self._engine.manifest.rows.branches()
 
     def _list_policies(
@@ -90,11 +104,16 @@ class Guard:
             yield self._compile(kept, action)
 
     def _find_kept(self, action: str, *, fresh: bool = True) -> "PolicyVersion | None":
+        return _without_removed(self._find_newest(action, fresh=fresh))
+
+    def _find_newest(self, action: str, *, fresh: bool = True) -> "PolicyVersion | None":
+        # What changes rows is compared again when it becomes visible; nothing else is looked at so often.
         try:
-            kept = find_newest(self._engine.require_open(), fresh=fresh)
+            return find_newest(
+                self._engine.require_open(), fresh=fresh, is_checked_later=action == "change"
+            )
         except InternalError as error:
             raise _deny(action, error) from error
-        return None if kept is None or kept.text is None else kept
 
     def _compile(self, kept: "PolicyVersion", action: str) -> "PolicyEngine":
         """The engine of a version; it is made once, and one that cannot be made allows nothing."""
@@ -109,6 +128,10 @@ class Guard:
             raise _deny(action, error) from error
         self._compiled = (kept, engine)
         return engine
+
+
+def _without_removed(newest: "PolicyVersion | None") -> "PolicyVersion | None":
+    return None if newest is None or newest.text is None else newest
 
 
 def _decide(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from omnigraph.engine.jobs import Job as Job
 from omnigraph.engine.jobs import JobKind as JobKind
@@ -23,6 +23,9 @@ from omnigraph.recovery.discard import DiscardedRecovery as DiscardedRecovery
 from omnigraph.recovery.sweep import Pending
 from omnigraph.runtime import datetime_of, us_of
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.policy import PolicyEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,18 @@ class KeptPolicy:
 
     def __str__(self) -> str:
         return self.text or ""
+
+    def load(self) -> "PolicyEngine":
+        """Compile it: the engine decides (`authorize`) and explains (`explain_denial`) without writing anything.
+
+        Example:
+            >>> kept = graph.policy()
+            >>> kept is None or kept.load().authorize("eve", "change", branch="main").allowed
+            True
+        """
+        from omnigraph.policy import PolicyEngine
+
+        return PolicyEngine.load_graph(self.text or "version: 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,8 @@ class Header:
     if_commit: CommitId | None = None
     batch_id: str | None = None
     message: str | None = None
+    allowed_by: int | None = None
+    """The version of the graph's policy that its actor was allowed by, 0 without a policy; None when nobody was asked."""
 
     @property
     def is_maintenance(self) -> bool:
@@ -182,6 +184,7 @@ def mint_header(
     if_commit: CommitId | None = None,
     batch_id: str | None = None,
     message: str | None = None,
+    allowed_by: int | None = None,
 ) -> Header:
     """Name one write: its ids are minted once and survive every retry."""
     return Header(
@@ -193,6 +196,7 @@ def mint_header(
         if_commit=if_commit,
         batch_id=batch_id,
         message=message,
+        allowed_by=allowed_by,
     )
 
 
@@ -221,6 +225,8 @@ class WritePlan:
     if_commit: CommitId | None = None
     batch_id: str | None = None
     message: str | None = None
+    allowed_by: int | None = None
+    """As in its header: the write is refused when the policy is another one by the time it becomes visible."""
     operation: OperationDraft | None = None
     """The row of the idempotency key of the write, if it has one."""
     maintenance: bool = False
@@ -283,5 +289,6 @@ def plan_of(
         if_commit=header.if_commit,
         batch_id=header.batch_id,
         message=header.message,
+        allowed_by=header.allowed_by,
         maintenance=header.is_maintenance,
     )

@@ -433,6 +433,7 @@ def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
         if_head=plan.if_commit,
         merged_commits=plan.merged_commits,
         operation=plan.operation,
+        allowed_by=plan.allowed_by,
     )
 
 

@@ -1,10 +1,14 @@
 """Keeping a policy in the graph: replaced as a whole, in one swap of main; every version stays."""
 
+from contextlib import suppress
+
 from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import NotFoundError
 from omnigraph.ids import MAIN
 from omnigraph.manifest.change import Change
+from omnigraph.manifest.migrate import load_migrated
 from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import PolicyVersion
+from omnigraph.manifest.records import PolicyVersion, graph_branch
 
 
 def list_versions(engine: Engine) -> tuple[PolicyVersion, ...]:
@@ -12,14 +16,17 @@ def list_versions(engine: Engine) -> tuple[PolicyVersion, ...]:
     return engine.manifest.current(MAIN).policies
 
 
-def find_newest(engine: Engine, *, fresh: bool = True) -> PolicyVersion | None:
-    """Find the version that holds.
+def find_newest(
+    engine: Engine, *, fresh: bool = True, is_checked_later: bool = False
+) -> PolicyVersion | None:
+    """Find the version that holds: the newest, since another process may have replaced it.
 
-    A graph without a policy is looked at as this process last saw it, which costs nothing; one with a policy as it is
-    now, since another process may have replaced it. Where that is not `fresh`, nothing is asked of the store.
+    Where a look takes a request, a graph is taken as this process last saw it if the answer need not be `fresh`, and if a
+    graph without a policy is only asked for a write that is refused when it becomes visible under another policy.
     """
     known = engine.manifest.heads.get(MAIN)
-    if known is None or (fresh and known.policies):
+    may_be_old = not fresh or (is_checked_later and known is not None and not known.policies)
+    if known is None or not (engine.store.root.is_distant and may_be_old):
         known = engine.manifest.current(MAIN)
     return known.policies[-1] if known.policies else None
 
@@ -29,8 +36,18 @@ def replace_policy(
 ) -> PolicyVersion:
     """Make the next version; refuses when another than the expected one is the newest."""
     engine.require_writable("policy set")
+    if not expected:
+        _shut_out_earlier_releases(engine)
     made = PolicyVersion(
         number=expected + 1, text=text, created_at=engine.runtime.now_us(), actor=actor
     )
     publish(engine.manifest, Change(branch=MAIN, policy=made))
     return made
+
+
+def _shut_out_earlier_releases(engine: Engine) -> None:
+    """Bring every branch to the shape that releases without policies refuse, before there is a policy to be skipped."""
+    for name in engine.manifest.rows.branches():
+        # A branch that is deleted meanwhile is written to by nobody.
+        with suppress(NotFoundError):
+            load_migrated(engine.manifest, graph_branch(name))

@@ -104,6 +104,8 @@ class Change:
     """Changes that come before it in the same swap, each on what the one before leaves."""
     tag: Tag | None = None
     policy: PolicyVersion | None = None
+    allowed_by: int | None = None
+    """The version of the graph's policy that allowed it, 0 without one; None when nobody was asked."""
 
     @property
     def tables(self) -> tuple[TableKey, ...]:

@@ -175,11 +175,19 @@ def admit_operations(manifest: Manifest, branch: BranchName, _history: History) 
         _log.warning("manifest.fold_failed", branch=branch, reason=str(error))
 
 
+# ---- 5 → 6: the policy of the graph
+
+
+def admit_policies(_manifest: Manifest, _branch: BranchName, _history: History) -> None:
+    """Change no row: earlier releases would skip the policy and write unguarded, so the stamp alone shuts them out."""
+
+
 STEPS: Final[Mapping[int, Step]] = {
     1: annotate_key,
     2: drop_runs,
     3: fold_lineage,
     4: admit_operations,
+    5: admit_policies,
 }
 """The step that leaves each stamp behind."""
 

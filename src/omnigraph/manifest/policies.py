@@ -26,6 +26,18 @@ def _decode(object_id: str, metadata: str) -> PolicyVersion:
         ) from error
 
 
+def require_same(known: Sequence[PolicyVersion], allowed_by: int) -> None:
+    """Refuse a write that another version of the policy allowed than the newest."""
+    newest = known[-1].number if known else 0
+    if newest != allowed_by:
+        raise ConflictError(
+            "the policy of the graph was set or replaced while this write ran, and who may write was asked before; "
+            "nothing was written",
+            details={"policy": {"expected": allowed_by, "actual": newest}},
+            hint="repeat the write: the policy of now decides",
+        )
+
+
 def require_next(known: Sequence[PolicyVersion], policy: PolicyVersion) -> None:
     """Refuse a version that was made on another one than the newest."""
     newest = known[-1].number if known else 0

@@ -23,6 +23,7 @@ from omnigraph.manifest.change import Change, encode_unknown_commits, records_fo
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrate import contend, load_migrated
 from omnigraph.manifest.operations import find_operation
+from omnigraph.manifest.policies import require_same
 from omnigraph.manifest.records import GraphCommit, Record, encode, head_row, lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.state import BranchState
@@ -134,12 +135,35 @@ def _decide_records(
     """Check the change on the cached state; a refusal is checked again on a fresh one, if the cached one was stale."""
     now = manifest.runtime.now_us()
     try:
-        return state, _find_own_commit(state, change) or records_for(change, state, now)
+        return state, _decide_on(manifest, change, state, now)
     except OmniError:
         fresh = load_migrated(manifest, change.branch)
         if fresh is state:
             raise
-        return fresh, _find_own_commit(fresh, change) or records_for(change, fresh, now)
+        return fresh, _decide_on(manifest, change, fresh, now)
+
+
+def _decide_on(
+    manifest: Manifest, change: Change, state: BranchState, now: int
+) -> Published | Records:
+    found = _find_own_commit(state, change)
+    if found is not None:
+        return found
+    _require_same_policy(manifest, change, state)
+    return records_for(change, state, now)
+
+
+def _require_same_policy(manifest: Manifest, change: Change, state: BranchState) -> None:
+    """Refuse what a policy allowed that does not hold any more.
+
+    A swap on main fails when the policy is replaced meanwhile, because that rewrites the head row; for another branch this
+    is the last look.
+    """
+    asked = {one.allowed_by for one in (*change.before, change)} - {None}
+    if asked:
+        guarded = state if change.branch == MAIN else manifest.current(MAIN)
+        for number in asked:
+            require_same(guarded.policies, number or 0)
 
 
 def _find_own_commit(state: BranchState, change: Change) -> Published | None:

@@ -8,7 +8,7 @@ from omnigraph.errors import FormatVersion
 STAMP: Final = "omnigraph:internal_schema_version"
 """Schema metadata key of the stamp; each branch carries its own."""
 
-CURRENT: Final = 5
+CURRENT: Final = 6
 """The shape this release writes."""
 
 MIN_SUPPORTED: Final = 1

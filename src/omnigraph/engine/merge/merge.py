@@ -115,6 +115,7 @@ def merge(
     *,
     granularity: str = Granularity.ROW,
     actor: str | None = None,
+    allowed_by: int | None = None,
     dry_run: bool = False,
     allow_older_base: bool = False,
     choose: Choose | None = None,
@@ -146,6 +147,7 @@ def merge(
         CommitKind.BRANCH_MERGE,
         actor,
         message=message,
+        allowed_by=allowed_by,
     )
 
     @cache

@@ -77,6 +77,7 @@ def apply_schema(
     *,
     allow_data_loss: bool = False,
     actor: str | None = None,
+    allowed_by: int | None = None,
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
@@ -126,6 +127,7 @@ def apply_schema(
             actor,
             if_commit=view.commit,
             message=message,
+            allowed_by=allowed_by,
         )
         change = _Change(
             engine=engine,

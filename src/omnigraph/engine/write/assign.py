@@ -31,6 +31,7 @@ def assign_values(
     *,
     branch: BranchName,
     actor: str | None = None,
+    allowed_by: int | None = None,
     message: str | None = None,
 ) -> MutationResult:
     """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
@@ -41,7 +42,12 @@ def assign_values(
             f"{len(ids)} ids, each once, and {len(values)} values do not go together; no changes were made"
         )
     header = mint_header(
-        engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, actor, message=message
+        engine.runtime,
+        WriterKind.MUTATION,
+        CommitKind.MUTATION,
+        actor,
+        message=message,
+        allowed_by=allowed_by,
     )
 
     def prepare(view: View) -> Prepared[int]:

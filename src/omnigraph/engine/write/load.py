@@ -78,6 +78,7 @@ def load(
     branch: BranchName = MAIN,
     from_branch: BranchName | None = None,
     actor: str | None = None,
+    allowed_by: int | None = None,
     allow_empty: bool = False,
     dry_run: bool = False,
     choose: Choose | None = None,
@@ -124,6 +125,7 @@ def load(
         actor,
         batch_id=batch_id,
         message=message,
+        allowed_by=allowed_by,
         if_commit=if_commit,
     )
     request = LoadRequest(

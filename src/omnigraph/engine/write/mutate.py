@@ -35,6 +35,7 @@ def mutate(
     *,
     branch: BranchName = MAIN,
     actor: str | None = None,
+    allowed_by: int | None = None,
     if_commit: CommitId | None = None,
     dry_run: bool = False,
     message: str | None = None,
@@ -63,6 +64,7 @@ def mutate(
         actor,
         if_commit=if_commit,
         message=message,
+        allowed_by=allowed_by,
     )
 
     def prepare(view: View) -> Prepared[Counts]:
