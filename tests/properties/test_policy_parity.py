@@ -224,12 +224,12 @@ def ask_command(path: Path, actor: str, action: str, asked: Mapping[str, str]) -
     printed = io.StringIO()
     with redirect_stdout(printed):
         explain(
-            path,
             actor,
             action,
-            asked.get("branch"),
-            asked.get("target_branch"),
-            asked.get("query"),
+            policy=path,
+            branch=asked.get("branch"),
+            target_branch=asked.get("target_branch"),
+            query=asked.get("query"),
             json=True,
         )
     return bool(json.loads(printed.getvalue())["decision"] == "allow")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.policy import list_grants, read_cases, run_cases
 from tests.support.commands import Run, runner
 
 POLICY = """
@@ -71,6 +72,34 @@ def test_a_policy_is_checked_tested_and_explained(run: Run, folder: Path) -> Non
     ]
     assert rows[0] == ["actor", "branch", "read", "change", "invoke_query"]
     assert rows[1] == ["bob", "main", "-", "-", "some"]
+
+
+def test_the_policy_of_a_graph_is_checked_tested_and_explained(run: Run, folder: Path) -> None:
+    without = run("policy", "validate", "g")
+    assert (without.code, "policy set" in without.err) == (1, True)
+    (folder / "kept.yaml").write_text(
+        POLICY.replace(
+            "rules:",
+            "rules:\n  - { id: own, allow: { actors: { group: idle }, actions: [policy_change] } }",
+        )
+    )
+    assert run("policy", "set", "g", "--from", "kept.yaml", "--as", "eve").code == 0
+    assert run("policy", "validate", "g").out == "policy valid: policy [2 actors, 3 rules]\n"
+    assert (
+        run("policy", "test", "g", "--tests", "cases.yaml").out == "policy tests passed: 2 cases\n"
+    )
+    asked = ("--actor", "bob", "--action", "change", "--branch", "main", "--check")
+    denied = run("policy", "explain", "--store", "g", *asked)
+    assert (denied.code, "rule 'drafts' allows change" in denied.out) == (1, True)
+    # A file is meant only where no graph is named.
+    grants = run("policy", "matrix", "g", "--policy", "policy.yaml", "--json").json["grants"]
+    assert [one["policy_change"] for one in grants if one["branch"] == "main"] == ["-", "yes"]
+    assert run("policy", "validate", "g", "--kind", "server").code == 2
+    kept = omnigraph.open("g", read_only=True).policy()
+    assert kept is not None
+    engine = kept.load()
+    assert run_cases(engine, read_cases(folder / "cases.yaml")) == []
+    assert [row.actor for row in list_grants(engine, ["main"])] == ["bob", "eve"]
 
 
 def test_every_problem_of_a_policy_is_told(run: Run, folder: Path) -> None:

@@ -1,6 +1,7 @@
-"""Reads that nobody waits for: a deadline or a dropped connection stops them, and their place is free again."""
+"""Reads that nobody waits for: a deadline, a dropped connection or an agent stops them, and their place is free again."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -10,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 import omnigraph
 from omnigraph.surfaces.http.app import READERS_MAX
@@ -130,3 +136,62 @@ def test_an_interrupted_read_returns_to_the_shell(server: ServerProcess) -> None
     finally:
         shell.kill()
         shell.wait(10)
+
+
+# ---- agents
+
+
+def await_line(log: Path, text: str, seconds: float = 30) -> None:
+    """Wait until a log has a line."""
+    end = time.monotonic() + seconds
+    while text not in log.read_text():
+        assert time.monotonic() < end, log.read_text()[-2000:]
+        time.sleep(0.05)
+
+
+def test_an_agent_that_closes_its_call_stops_the_read(server: ServerProcess) -> None:
+    async def main() -> None:
+        async with Client(streamable_http_client(f"{server.url}/mcp")) as client:
+            with anyio.move_on_after(0.5) as scope:
+                await client.call_tool("query", {"query": SLOW})
+            assert scope.cancelled_caught
+            found = await client.call_tool("query", {"query": QUICK})
+            assert not found.is_error
+
+    assert "mcp.cancelled" not in server.log.read_text()
+    anyio.run(main)
+    await_line(server.log, "event='mcp.cancelled' tool='query'")
+
+
+def test_the_deadline_of_a_request_bounds_tools_too(http: httpx.Client) -> None:
+    call = {"name": "query", "arguments": {"query": SLOW}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    accept = {"accept": "application/json, text/event-stream", "x-timeout-ms": "200"}
+    found = http.post("/mcp", json=body, headers=accept).json()["result"]
+    assert found["isError"]
+    assert found["structuredContent"]["kind"] == "read_cancelled"
+
+
+def test_a_call_over_stdio_tells_its_progress_and_can_be_cancelled(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    place, log, told = str(server.log.parent / "g"), tmp_path / "errors", list[str | None]()
+    words = ["-m", "omnigraph", "mcp", place, "--read-only", "--log-level", "info"]
+    command = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async def main() -> None:
+        with log.open("w") as errors:
+            async with Client(stdio_client(command, errlog=errors)) as client:
+                with anyio.move_on_after(1.6) as scope:
+                    await client.call_tool("query", {"query": SLOW}, progress_callback=note)
+                assert scope.cancelled_caught
+                await anyio.to_thread.run_sync(
+                    await_line, log, "event='mcp.cancelled' tool='query'"
+                )
+                assert not (await client.call_tool("query", {"query": QUICK})).is_error
+
+    anyio.run(main)
+    assert told[:2] == ["query began", "query runs for 1 s"]

@@ -19,6 +19,7 @@ from omnigraph.surfaces.http.served import Served, ServedGraph
 from omnigraph.surfaces.mcp.paging import BYTES_MAX
 from omnigraph.surfaces.mcp.server import NOTICE, make_server
 from omnigraph.surfaces.mcp.session import Outcome, Session
+from omnigraph.surfaces.mcp.tools import QueryTools
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  note: String? }
@@ -123,6 +124,78 @@ def test_commits_and_branches_are_bounded_too(session: Session) -> None:
     head = ask(session, "commits_list", limit=1)["commits"][0]["graph_commit_id"]
     assert ask(session, "commits_get", commit=head)["graph_commit_id"] == head
     assert "blocks" in ask(session, "changes_poll", start="beginning", limit=5)
+
+
+# ---- stored queries as two tools
+
+TWO_TOOLS = """
+query older($least: I32, $limit: I32?) @description("People of an age.") {
+  match { $p: Person  $p.age >= $least } return { $p.name as name } order { name }
+}
+query hidden() @mcp(expose: false) { match { $p: Person } return { $p.name as name } }
+query grow($n: String) { insert Person { name: $n } }
+"""
+QUERY_RULES = """
+version: 1
+groups: { readers: [reads], all: [may] }
+rules:
+  - { id: r, allow: { actors: { group: readers }, actions: [read, change] } }
+  - { id: i, allow: { actors: { group: readers }, actions: [invoke_query], queries: [older] } }
+  - { id: a, allow: { actors: { group: all }, actions: [read, change, invoke_query] } }
+"""
+
+
+def open_pair(place: Path, actor: str, *, read_only: bool = False) -> Session:
+    """A session whose stored queries are two tools."""
+    folder = place.parent / "queries"
+    folder.mkdir(exist_ok=True)
+    (folder / "stored.gq").write_text(TWO_TOOLS)
+    graph = omnigraph.open(place, policy=QUERY_RULES)
+    found = ServedGraph(id="default", graph=graph, queries=graph.stored_queries(folder))
+    served = Served(
+        graphs={"default": found},
+        default="default",
+        gate=Gate(has_tokens=True, read_only=read_only),
+        tokens=None,
+        admission=Admission(16, 1 << 30),
+    )
+    backend = LocalBackend(served, found, actor)
+    return Session(backend, "s1", read_only=read_only, query_tools=QueryTools.PAIR)
+
+
+def test_stored_queries_may_be_two_tools(place: Path) -> None:
+    session = open_pair(place, "may")
+    assert not {"older", "grow"} & {one.name for one in session.list_tools()}
+    listed = ask(session, "stored_query_list")["queries"]
+    assert [(one["name"], one["mutation"]) for one in listed] == [("grow", True), ("older", False)]
+    assert listed[1]["description"] == "People of an age."
+    first = ask(session, "stored_query_run", name="older", params={"least": 0}, limit=2)
+    assert first["page"]["rows"] == 2
+    rest = {"params": {"least": 0}, "limit": 2, "cursor": first["page"]["next_cursor"]}
+    assert ask(session, "stored_query_run", name="older", **rest)["page"]["first"] == 2
+    grown = ask(session, "stored_query_run", name="grow", params={"n": "Pair"}, message="why")
+    assert grown["commit"]["message"] == "agent session s1: why"
+    run = session.find_tool("stored_query_run")
+    assert run is not None
+    assert (run.writes, session.writes(run, {"name": "older"})) == (True, False)
+    wrong = call(session, "stored_query_run", {"name": "older", "params": {"most": 1}})
+    assert "argument 'least' is missing" in wrong.body["error"]
+
+
+def test_a_stored_query_that_may_not_be_run_is_unknown(place: Path) -> None:
+    session = open_pair(place, "reads")
+    assert [one["name"] for one in ask(session, "stored_query_list")["queries"]] == ["older"]
+    run = session.find_tool("stored_query_run")
+    assert run is not None
+    assert not run.writes
+    said = {
+        call(session, "stored_query_run", {"name": name}).body["error"].replace(name, "?")
+        for name in ("grow", "hidden", "nothing")
+    }
+    assert len(said) == 1
+    assert open_pair(place, "stranger").find_tool("stored_query_run") is None
+    reader = open_pair(place, "may", read_only=True)
+    assert [one["name"] for one in ask(reader, "stored_query_list")["queries"]] == ["older"]
 
 
 # ---- an agent that makes mistakes

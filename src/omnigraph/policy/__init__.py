@@ -5,9 +5,22 @@ rules     the file of rules: read, checked, every problem at once
 cedar     the rules as Cedar policies, and one decision
 engine    one loaded policy: decides, explains, guards
 cases     expectations of a policy, run as tests
+grants    what a policy allows, as a table
+kept      a policy that is to be kept in a graph
 """
 
 from omnigraph.policy.actions import PolicyAction, ResourceScope
+from omnigraph.policy.cases import read_cases, run_cases
 from omnigraph.policy.engine import Decision, PolicyChecker, PolicyEngine
+from omnigraph.policy.grants import list_grants
 
-__all__ = ["Decision", "PolicyAction", "PolicyChecker", "PolicyEngine", "ResourceScope"]
+__all__ = [
+    "Decision",
+    "PolicyAction",
+    "PolicyChecker",
+    "PolicyEngine",
+    "ResourceScope",
+    "list_grants",
+    "read_cases",
+    "run_cases",
+]

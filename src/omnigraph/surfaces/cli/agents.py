@@ -1,5 +1,7 @@
 """The command that gives a graph to an agent, over stdin and stdout."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ from omnigraph.surfaces.cli.address import Actor, Store, Uri, choose_graph, open
 
 if TYPE_CHECKING:
     from omnigraph.surfaces.mcp.backend import Backend
+    from omnigraph.surfaces.mcp.tools import QueryTools
 
 AGENT = "agent"
 """The actor of a session that names none."""
@@ -28,6 +31,13 @@ def mcp(
     ] = False,
     queries: Annotated[
         str | None, typer.Option("--queries", help="Folder of stored queries; each is a tool.")
+    ] = None,
+    query_tools: Annotated[
+        str | None,
+        typer.Option(
+            "--query-tools",
+            help="Stored queries as tools: each one a tool, or a pair to list and run any.",
+        ),
     ] = None,
     session: Annotated[
         str | None, typer.Option("--session", help="The name of the session; a new one by default.")
@@ -54,7 +64,27 @@ def mcp(
             hint="install it with `pip install 'omnigraph[mcp]'`",
         ) from error
     id = session or SYSTEM.new_id()[-10:].lower()
-    run_stdio(Session(backend, id, read_only=read_only, own_branch=branch_per_session))
+    run_stdio(
+        Session(
+            backend,
+            id,
+            read_only=read_only,
+            own_branch=branch_per_session,
+            query_tools=read_query_tools(query_tools, os.environ),
+        )
+    )
+
+
+def read_query_tools(given: str | None, environment: Mapping[str, str]) -> "QueryTools":
+    """How stored queries become tools: by the flag, else by the environment."""
+    from omnigraph.surfaces.mcp.tools import QueryTools
+
+    chosen = given or environment.get("OMNIGRAPH_QUERY_TOOLS") or QueryTools.EACH
+    if chosen not in list(QueryTools):
+        raise typer.BadParameter(
+            f"'{chosen}' is neither each nor pair; nothing was started", param_hint="--query-tools"
+        )
+    return QueryTools(chosen)
 
 
 def open_backend(
@@ -87,8 +117,6 @@ def open_backend(
 
 
 def _open_served(url: str, actor: str | None) -> "Backend":
-    import os
-
     from omnigraph.remote.transport import Transport
     from omnigraph.surfaces.cli.address import name_graph
     from omnigraph.surfaces.cli.credentials import find_token

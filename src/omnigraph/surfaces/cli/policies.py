@@ -1,6 +1,5 @@
 """Commands about policies: check a file, run its cases, ask why, draw the whole table; keep one in a graph."""
 
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,20 +17,35 @@ from omnigraph.surfaces.cli.address import (
 from omnigraph.surfaces.cli.output import EXIT_FAILURE, note, say, say_json, warn
 
 if TYPE_CHECKING:
-    from omnigraph.policy import PolicyAction, PolicyEngine
+    from omnigraph.policy import PolicyEngine
 
 PolicyFile = Annotated[
-    Path, typer.Option("--policy", envvar="OMNIGRAPH_POLICY_FILE", help="The file of rules.")
+    Path | None,
+    typer.Option(
+        "--policy",
+        envvar="OMNIGRAPH_POLICY_FILE",
+        help="The file of rules, when no graph is named.",
+    ),
+]
+GraphUri = Annotated[
+    str | None,
+    typer.Argument(help="The graph whose policy is meant: a path or s3://…", show_default=False),
 ]
 Kind = Annotated[str, typer.Option("--kind", help="What the policy guards: graph or server.")]
 
 
-def validate(policy: PolicyFile, kind: Kind = "graph", json: Json = False) -> None:
-    """Check a policy; every problem is listed.
+def validate(
+    uri: GraphUri = None,
+    policy: PolicyFile = None,
+    kind: Kind = "graph",
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Check a policy, of a file or of a graph; every problem is listed.
 
     Example: omnigraph policy validate --policy policy.yaml
     """
-    engine = _load(policy, kind)
+    engine = _load(uri or store, policy, kind)
     rules = engine.rules
     if json:
         say_json(
@@ -48,9 +62,11 @@ def validate(policy: PolicyFile, kind: Kind = "graph", json: Json = False) -> No
 
 
 def run_tests(
-    policy: PolicyFile,
     tests: Annotated[Path, typer.Option("--tests", help="The file of cases.")],
+    uri: GraphUri = None,
+    policy: PolicyFile = None,
     kind: Kind = "graph",
+    store: Store = None,
     json: Json = False,
 ) -> None:
     """Decide every case of a file; fail when one comes out otherwise.
@@ -60,7 +76,7 @@ def run_tests(
     from omnigraph.policy.cases import read_cases, run_cases
 
     cases = read_cases(tests)
-    failures = run_cases(_load(policy, kind), cases)
+    failures = run_cases(_load(uri or store, policy, kind), cases)
     if json:
         listed = [
             {
@@ -83,9 +99,10 @@ def run_tests(
 
 
 def explain(
-    policy: PolicyFile,
     actor: Annotated[str, typer.Option("--actor", help="Who asks.")],
     action: Annotated[str, typer.Option("--action", help="What is asked, as in rules.")],
+    uri: GraphUri = None,
+    policy: PolicyFile = None,
     branch: Annotated[
         str | None, typer.Option("--branch", help="The branch, or the source.")
     ] = None,
@@ -94,6 +111,7 @@ def explain(
     ] = None,
     query: Annotated[str | None, typer.Option("--query", help="The stored query.")] = None,
     kind: Kind = "graph",
+    store: Store = None,
     check: Annotated[bool, typer.Option("--check", help="Fail when it is denied.")] = False,
     json: Json = False,
 ) -> None:
@@ -108,7 +126,7 @@ def explain(
     if action not in known:
         near = suggestion(did_you_mean(action, known)) or f"; there are {', '.join(known)}"
         raise typer.BadParameter(f"unknown action '{action}'{near}", param_hint="--action")
-    engine = _load(policy, kind)
+    engine = _load(uri or store, policy, kind)
     asked = PolicyAction(action)
     scope = ResourceScope(branch_name=branch, target_name=target_branch, query_name=query)
     decision = engine.decide(actor, asked, scope)
@@ -135,31 +153,34 @@ def explain(
 
 
 def matrix(
-    policy: PolicyFile,
+    uri: GraphUri = None,
+    policy: PolicyFile = None,
     branch: Annotated[
         list[str] | None, typer.Option("--branch", help="A branch to ask about; may be repeated.")
     ] = None,
+    store: Store = None,
     json: Json = False,
 ) -> None:
     """Draw who may do what: actors by actions, for each branch.
 
     Example: omnigraph policy matrix --policy policy.yaml --branch main --branch draft
     """
-    from omnigraph.policy.actions import PolicyAction, PolicyKind
+    from omnigraph.policy.actions import PolicyAction
+    from omnigraph.policy.grants import Grant, list_grants
 
-    engine = _load(policy, "graph")
-    branches = branch or [*sorted(engine.rules.protected_branches), "(any other)"]
-    actions = [one for one in PolicyAction if one.resource_kind is PolicyKind.GRAPH]
-    grants = [
-        (actor, name, {one.value: _word_grant(engine, actor, one, name) for one in actions})
-        for actor, name in product(engine.rules.actors, branches)
-    ]
+    grants = list(list_grants(_load(uri or store, policy, "graph"), branch or ()))
     if json:
-        say_json({"grants": [{"actor": a, "branch": b} | found for a, b, found in grants]})
+        listed = [
+            {"actor": row.actor, "branch": row.branch}
+            | {action.value: grant.value for action, grant in row.actions.items()}
+            for row in grants
+        ]
+        say_json({"grants": listed})
         return
-    shown = [one.value for one in actions if any(found[one] != "-" for _, _, found in grants)]
-    rows = [["actor", "branch", *shown]]
-    rows += [[actor, name, *(found[one] for one in shown)] for actor, name, found in grants]
+    granted = {one for row in grants for one, grant in row.actions.items() if grant != Grant.NO}
+    shown = [one for one in PolicyAction if one in granted]
+    rows = [["actor", "branch", *map(str, shown)]]
+    rows += [[row.actor, row.branch, *(row.actions[one] for one in shown)] for row in grants]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
@@ -216,27 +237,35 @@ def show(
         say(found.text.rstrip("\n"))
 
 
-def _word_grant(engine: "PolicyEngine", actor: str, action: "PolicyAction", branch: str) -> str:
-    """Whether an actor may do something on a branch; for forks and merges the branch is the target."""
-    if action.uses_target_branch_scope:
-        return "yes" if engine.authorize(actor, action, target_branch=branch).allowed else "-"
-    if engine.authorize(actor, action, branch=branch).allowed:
-        return "yes"
-    queries = {name for rule in engine.rules.rules for name in rule.queries}
-    some = action.uses_queries and any(
-        engine.authorize(actor, action, query=name).allowed for name in queries
-    )
-    return "some" if some else "-"
-
-
-def _load(policy: Path, kind: str) -> "PolicyEngine":
+def _load(place: str | None, policy: Path | None, kind: str) -> "PolicyEngine":
+    """The policy of the graph that is named, else that of the file."""
     from omnigraph.policy import PolicyEngine
 
     if kind not in ("graph", "server"):
         raise typer.BadParameter(f"'{kind}' is neither graph nor server", param_hint="--kind")
-    engine = (
-        PolicyEngine.load_graph(policy) if kind == "graph" else PolicyEngine.load_server(policy)
-    )
+    if place is not None:
+        engine = _load_kept(place, kind)
+    elif policy is None:
+        raise typer.BadParameter("name a graph, or a file with --policy; nothing was read")
+    elif kind == "graph":
+        engine = PolicyEngine.load_graph(policy)
+    else:
+        engine = PolicyEngine.load_server(policy)
     for warning in engine.rules.warnings:
         warn(warning)
     return engine
+
+
+def _load_kept(place: str, kind: str) -> "PolicyEngine":
+    from omnigraph.errors import NotFoundError
+
+    if kind != "graph":
+        raise typer.BadParameter("a graph keeps no policy of a server", param_hint="--kind")
+    with open_store(choose_graph(place)) as graph:
+        found = graph.policy()
+    if found is None:
+        raise NotFoundError(
+            "the graph keeps no policy",
+            hint="keep one with `omnigraph policy set`, or name a file with --policy",
+        )
+    return found.load()

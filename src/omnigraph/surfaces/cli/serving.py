@@ -29,6 +29,13 @@ def serve(
     queries: Annotated[
         str | None, typer.Option("--queries", help="Folder of stored queries.")
     ] = None,
+    query_tools: Annotated[
+        str | None,
+        typer.Option(
+            "--query-tools",
+            help="Stored queries as tools of agents: each one a tool, or a pair to list and run any.",
+        ),
+    ] = None,
     server_policy: Annotated[
         str | None,
         typer.Option("--server-policy", help="Policy of the server itself: who may list graphs."),
@@ -77,6 +84,7 @@ def serve(
 
 
 def _read_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> "Options":
+    from omnigraph.surfaces.cli.agents import read_query_tools
     from omnigraph.surfaces.http import options
     from omnigraph.surfaces.http.served import SizeLimits
 
@@ -117,6 +125,7 @@ def _read_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> "
             environment, "OMNIGRAPH_PER_ACTOR_BYTES_MAX", options.PER_ACTOR_BYTES
         ),
         request_seconds=given["request_timeout"],
+        query_tools=read_query_tools(given["query_tools"], environment),
         shutdown_seconds=given["shutdown_timeout"],
         log_format=given["log_format"],
         log_level=level,

@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
-from starlette.types import Message
+from starlette.types import Message, Receive
 
+from omnigraph.cancellation import Cancellation
 from omnigraph.errors import AuthError, NotFound, ResourceLimit
 from omnigraph.policy import PolicyAction, ResourceScope
-from omnigraph.surfaces.http.calls import Call
+from omnigraph.surfaces.http.calls import Call, read_timeout
 from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.replies import Reply
 from omnigraph.surfaces.http.routes import ROUTES
@@ -131,10 +132,20 @@ class Agents:
         id = (
             named if named.isascii() and named.isprintable() and 0 < len(named) < 65 else request_id
         )
-        session = Session(backend, id, read_only=self._served.gate.read_only)
-        gathered = _Gathered()
+        limit = Cancellation(read_timeout(request.headers, self._served.request_seconds))
+        session = Session(
+            backend,
+            id,
+            read_only=self._served.gate.read_only,
+            query_tools=self._served.query_tools,
+            limit=limit,
+        )
+        gathered, caller = _Gathered(), _Caller(request.receive, limit)
         scope = {**request.scope, _SESSION: session}
-        await manager.handle_request(scope, request.receive, gathered.take)
+        try:
+            await manager.handle_request(scope, caller.receive, gathered.take)
+        finally:
+            caller.end()
         return gathered.make_reply()
 
     async def _start(self) -> Any:
@@ -174,6 +185,34 @@ def _load_protocol() -> Any:
             "/mcp",
             hint=f"the server lacks the package '{error.name}': pip install 'omnigraph[mcp]'",
         ) from error
+
+
+class _Caller:
+    """Gives a request to the SDK, and stops its reads when the caller leaves, which the SDK does not look for."""
+
+    def __init__(self, receive: Receive, limit: Cancellation) -> None:
+        self._receive, self._limit = receive, limit
+        self._watch: asyncio.Task[None] | None = None
+
+    async def receive(self) -> Message:
+        """The next part of the request; after the last one, the word that the caller left."""
+        if self._watch is None:
+            message = await self._receive()
+            if not message.get("more_body"):
+                self._watch = asyncio.create_task(self._wait_until_gone())
+            return message
+        await asyncio.shield(self._watch)
+        return {"type": "http.disconnect"}
+
+    async def _wait_until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._limit.cancel()
+
+    def end(self) -> None:
+        """Watch no longer."""
+        if self._watch is not None:
+            self._watch.cancel()
 
 
 class _Gathered:

@@ -46,6 +46,7 @@ def boot(options: Options, environment: Mapping[str, str]) -> Served:
         origins=origins,
         loopback=is_loopback(options.host),
         request_seconds=options.request_seconds,
+        query_tools=options.query_tools,
     )
 
 

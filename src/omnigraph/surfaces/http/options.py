@@ -6,6 +6,7 @@ from typing import Final
 
 from omnigraph.errors import ConfigError
 from omnigraph.surfaces.http.served import SizeLimits, check_graph_id
+from omnigraph.surfaces.mcp.tools import QueryTools
 from omnigraph.values import dataclass
 
 BIND: Final = "127.0.0.1:8080"
@@ -39,6 +40,7 @@ class Options:
     actor_writes: int = PER_ACTOR_WRITES
     actor_bytes: int = PER_ACTOR_BYTES
     request_seconds: float = 0.0
+    query_tools: QueryTools = QueryTools.EACH
     shutdown_seconds: float = 30.0
     log_format: str = "text"
     log_level: str = "info"

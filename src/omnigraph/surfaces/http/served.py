@@ -12,6 +12,7 @@ from omnigraph.errors import LimitError, NotFound, ResourceLimit, UserInputError
 from omnigraph.surfaces.http.admission import Admission
 from omnigraph.surfaces.http.gate import Gate
 from omnigraph.surfaces.http.tokens import Tokens
+from omnigraph.surfaces.mcp.tools import QueryTools
 from omnigraph.values import dataclass
 
 _GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -81,6 +82,7 @@ class Served:
     loopback: bool = True
     """Whether the server listens to this machine alone."""
     request_seconds: float = 0.0
+    query_tools: QueryTools = QueryTools.EACH
     draining: bool = False
 
     def find_graph(self, name: str | None) -> ServedGraph:

@@ -28,15 +28,13 @@ class Cursor:
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
 
-def read_cursor(tool: str, given: Mapping[str, Any]) -> Cursor:
+def read_cursor(tool: str, asked: Mapping[str, Any], text: str | None) -> Cursor:
     """The place where a call goes on; a cursor of another call is refused."""
-    asked = {name: value for name, value in given.items() if name not in ("limit", "cursor")}
     call = hashlib.sha256(json.dumps([tool, asked], sort_keys=True).encode()).hexdigest()[:16]
-    text = given.get("cursor")
     if text is None:
         return Cursor(call=call)
     try:
-        padded = str(text).encode() + b"=" * (-len(str(text)) % 4)
+        padded = text.encode() + b"=" * (-len(text) % 4)
         named, start, commit = json.loads(base64.urlsafe_b64decode(padded))
         is_whole = isinstance(start, int) and start >= 0 and isinstance(commit, str | None)
     except (ValueError, TypeError):

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from omnigraph.errors import OmniError
 from omnigraph.remote.transport import Transport
 from omnigraph.surfaces.mcp.backend import Request, Right
+from omnigraph.surfaces.mcp.tools import STORED_RUN
 
 _ROUTES: Final[Mapping[str, tuple[str, str]]] = {
     "health": ("GET", "/healthz"),
@@ -60,7 +61,11 @@ class RemoteBackend:
 
     def may(self, tool: str, needs: Sequence[Right]) -> bool:
         """Whether the server lists the tool for this actor; one that lists none is asked by each call."""
-        return not needs or self._listed is None or tool in self._listed
+        if not needs or self._listed is None or tool in self._listed:
+            return True
+        is_stored = any(one.query is not None for one in needs)
+        # The server offers one tool for all stored queries, and decides about each when it is run.
+        return is_stored and STORED_RUN in self._listed
 
     @cached_property
     def _listed(self) -> frozenset[str] | None:

@@ -101,11 +101,13 @@ class _Answers:
         self, ctx: Context, session: Session, tool: Tool, given: dict[str, Any]
     ) -> Outcome:
         """Run a call in a thread, with progress; a read that is cancelled stops, a write runs to its end."""
-        stop = Cancellation()
+        stop, writes = Cancellation(), tool.writes
+        if tool.runs_any_query:
+            writes = await anyio.to_thread.run_sync(session.writes, tool, given)
 
         def work() -> Outcome:
             try:
-                with stop:
+                with session.limit, stop:
                     return session.call(tool, given)
             except Exception as error:  # noqa: BLE001 - the caller learns that it failed, the log learns why
                 _log.failure("mcp.failed", error, tool=tool.name, session=session.id)
@@ -114,7 +116,7 @@ class _Answers:
         async with anyio.create_task_group() as group:
             group.start_soon(self._report, ctx, tool)
             try:
-                with anyio.CancelScope(shield=tool.writes):
+                with anyio.CancelScope(shield=writes):
                     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
             finally:
                 stop.cancel()

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from omnigraph.errors import BranchExists, NotFoundError, OmniError, PolicyDenied, UserInputError
+from omnigraph.cancellation import Cancellation
+from omnigraph.errors import (
+    BranchExists,
+    NotFound,
+    NotFoundError,
+    OmniError,
+    PolicyDenied,
+    ReadCancelled,
+    UserInputError,
+)
 from omnigraph.ids import MAIN
 from omnigraph.logs import get_logger
 from omnigraph.policy.actions import PolicyAction
@@ -18,10 +27,14 @@ from omnigraph.surfaces.mcp.tools import (
     OF_SESSION,
     PROPOSE,
     ROWS,
+    STORED_LIST,
     Paging,
+    QueryTools,
     Tool,
     check_arguments,
+    make_run_tool,
     make_stored_tool,
+    narrow_call,
 )
 from omnigraph.values import dataclass
 
@@ -48,11 +61,21 @@ class Session:
     """The tools of one agent; with `own_branch` it writes to a branch that is made for it, and to no other."""
 
     def __init__(
-        self, backend: Backend, id: str, *, read_only: bool = False, own_branch: bool = False
+        self,
+        backend: Backend,
+        id: str,
+        *,
+        read_only: bool = False,
+        own_branch: bool = False,
+        query_tools: QueryTools = QueryTools.EACH,
+        limit: Cancellation | None = None,
     ) -> None:
         self._backend = backend
         self.id = id
         self._read_only = read_only
+        self._query_tools = query_tools
+        self.limit = limit or Cancellation()
+        """Stops the reads of the session."""
         self.branch = _name_branch(backend.actor, id) if own_branch else None
         """The branch of its own."""
         self._is_made = False
@@ -74,9 +97,21 @@ class Session:
                 yield tool
         if self.branch is not None:
             yield PROPOSE
-        for entry in self._backend.list_queries():
-            if entry["exposed"]:
-                yield make_stored_tool(entry)
+        match self._query_tools:
+            case QueryTools.EACH:
+                yield from (make_stored_tool(one) for one in self._list_exposed())
+            case QueryTools.PAIR:
+                entries = self._list_allowed()
+                if entries:
+                    yield STORED_LIST
+                    yield make_run_tool(entries)
+
+    def _list_exposed(self) -> Iterator[Mapping[str, Any]]:
+        return (entry for entry in self._backend.list_queries() if entry["exposed"])
+
+    def _list_allowed(self) -> list[Mapping[str, Any]]:
+        """The stored queries that the actor may run; others do not exist for it."""
+        return [one for one in self._list_exposed() if self._may(make_stored_tool(one))]
 
     def _may(self, tool: Tool) -> bool:
         if self._read_only and tool.writes:
@@ -85,14 +120,34 @@ class Session:
 
     # ---- calls
 
+    def writes(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call changes the graph: the tool that runs any stored query writes if that query does."""
+        if not tool.writes or not tool.runs_any_query:
+            return tool.writes
+        named = arguments.get("name")
+        return any(one["mutation"] for one in self._list_exposed() if one["name"] == named)
+
     def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
         """Answer a call; what fails is told so that the next call can be right."""
         given = dict(arguments)
         try:
             given = check_arguments(tool, arguments)
+            if tool.runs_any_query:
+                tool, given = self._choose_query(given)
             return Outcome(body=self._answer(tool, given))
         except OmniError as error:
+            if isinstance(error, ReadCancelled):
+                _log.info("mcp.cancelled", tool=tool.name, session=self.id)
             return Outcome(body=self._describe_failure(error, tool, given), is_error=True)
+
+    def _choose_query(self, given: Mapping[str, Any]) -> tuple[Tool, dict[str, Any]]:
+        """The tool of the stored query that a call names, and its arguments."""
+        entries = {one["name"]: one for one in self._list_allowed()}
+        entry = entries.get(given["name"])
+        if entry is None:
+            raise NotFound("stored query", str(given["name"]), known=sorted(entries))
+        tool = make_stored_tool(entry)
+        return tool, check_arguments(tool, narrow_call(tool, given))
 
     def _answer(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
         message = self._word_message(tool, given.pop("message", None))
@@ -106,6 +161,10 @@ class Session:
                 return self._page_branches(tool, given)
             case Paging.PAGES:
                 return self._page(tool, given)
+            case Paging.NONE if tool.name == STORED_LIST.name:
+                place = read_cursor(tool.name, {}, given.get("cursor"))
+                answer = {"queries": [_describe_query(one) for one in self._list_allowed()]}
+                return page_rows(answer, "queries", place, given.get("limit"), None)
             case Paging.NONE:
                 answer = self._backend.run(tool.make_request(given, message))
                 require_bytes(answer, "ask for less")
@@ -143,7 +202,7 @@ class Session:
 
     def _choose_branch(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
         """Put the branch of the session where the call names none; refuse to write elsewhere."""
-        key = "branch_" if "branch" in tool.params else "branch"
+        key = tool.name_own("branch")
         if self.branch is None or key not in tool.properties:
             return given
         named = given.get(key)
@@ -190,9 +249,9 @@ class Session:
     # ---- pages
 
     def _page_query(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-        place, limit = read_cursor(tool.name, given), given.get("limit")
-        asked = {name: value for name, value in given.items() if name not in ("limit", "cursor")}
-        key = "branch_" if "branch" in tool.params else "branch"
+        key, rows, cursor = map(tool.name_own, ("branch", "limit", "cursor"))
+        asked = {name: value for name, value in given.items() if name not in (rows, cursor)}
+        place = read_cursor(tool.name, asked, given.get(cursor))
         is_main = asked.get(key) in (None, MAIN) and "snapshot" not in asked
         if place.commit is not None and is_main:
             # The other pages of a result show the state of the first.
@@ -205,10 +264,10 @@ class Session:
                 "the branch has changed since the first page; nothing was read",
                 hint="begin anew: repeat the call without cursor",
             )
-        return page_rows(answer, "rows", place, limit, commit)
+        return page_rows(answer, "rows", place, given.get(rows), commit)
 
     def _page_branches(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-        place: Cursor = read_cursor(tool.name, given)
+        place: Cursor = read_cursor(tool.name, {}, given.get("cursor"))
         answer = self._backend.run(tool.make_request({}, None))
         page = page_rows(answer, "branches", place, given.get("limit"), None)
         shown = set(page["branches"])
@@ -245,6 +304,11 @@ class Session:
 
     def _read_schema(self) -> str:
         return str(self._backend.run(Request(operation="getSchema"))["schema_source"])
+
+
+def _describe_query(entry: Mapping[str, Any]) -> dict[str, Any]:
+    shown = ("name", "description", "instruction", "mutation", "params")
+    return {name: entry[name] for name in shown if entry.get(name) is not None}
 
 
 def _spell_examples(examples: Sequence[Mapping[str, Any]]) -> str:

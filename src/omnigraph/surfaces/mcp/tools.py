@@ -47,6 +47,15 @@ class Tool:
     params: frozenset[str] = frozenset()
     """Its arguments that are parameters of the stored query."""
 
+    def name_own(self, name: str) -> str:
+        """The name of an argument of every tool, beside a parameter of the stored query with the same name."""
+        return f"{name}_" if name in self.params else name
+
+    @property
+    def runs_any_query(self) -> bool:
+        """Whether a call of it names the stored query."""
+        return self.name == STORED_RUN
+
     @property
     def writes(self) -> bool:
         """Whether it changes the graph."""
@@ -407,7 +416,7 @@ def make_stored_tool(entry: Mapping[str, Any]) -> Tool:
     extra: dict[str, Schema] = {"branch": BRANCH}
     extra |= {"message": _MESSAGE} if entry["mutation"] else {"limit": LIMIT, "cursor": CURSOR}
     name = str(entry["tool_name"])
-    is_taken = name in {one.name for one in (*BUILT_IN, PROPOSE)}
+    is_taken = name in {STORED_RUN, *(one.name for one in (*BUILT_IN, PROPOSE, STORED_LIST))}
     described = [entry.get("description") or f"Run the stored query {entry['name']}."]
     described += [entry["instruction"]] if entry.get("instruction") else []
     inner = PolicyAction.CHANGE if entry["mutation"] else PolicyAction.READ
@@ -427,6 +436,54 @@ def make_stored_tool(entry: Mapping[str, Any]) -> Tool:
         stored=str(entry["name"]),
         params=frozenset(params),
     )
+
+
+class QueryTools(StrEnum):
+    """How stored queries are offered."""
+
+    EACH = "each"
+    """One tool per query, with its parameters as arguments."""
+    PAIR = "pair"
+    """Two tools for all of them, since many tools fill the memory of a model before it asks anything."""
+
+
+STORED_LIST: Final = Tool(
+    name="stored_query_list",
+    operation="listQueries",
+    description="List the stored queries that you may run: what each is for, and its parameters.",
+    needs=(Right(action=PolicyAction.INVOKE_QUERY),),
+    properties={"limit": LIMIT, "cursor": CURSOR},
+)
+STORED_RUN: Final = "stored_query_run"
+
+
+def make_run_tool(entries: Sequence[Mapping[str, Any]]) -> Tool:
+    """The tool that runs one of these stored queries; it can destroy if one of them writes."""
+    writes = any(entry["mutation"] for entry in entries)
+    why: Mapping[str, Schema] = {"message": _MESSAGE} if writes else {}
+    return Tool(
+        name=STORED_RUN,
+        operation="invokeQuery",
+        description="Run a stored query by its name; stored_query_list shows the names and parameters.",
+        needs=(Right(action=PolicyAction.INVOKE_QUERY, writes=writes),),
+        properties={
+            "name": _TEXT | {"description": "The name of the stored query."},
+            "params": _PARAMS,
+            "branch": BRANCH,
+            "limit": LIMIT,
+            "cursor": CURSOR,
+            **why,
+        },
+        required=("name",),
+        destructive=writes,
+    )
+
+
+def narrow_call(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the tool of one stored query, from those of the tool that runs any."""
+    params = dict(given.get("params") or {})
+    rest = {name: given[name] for name in given if name not in ("name", "params")}
+    return params | {tool.name_own(one): rest[one] for one in rest}
 
 
 def _describe_param(param: Mapping[str, Any]) -> Schema:
