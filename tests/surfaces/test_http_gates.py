@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
+import omnigraph
+from omnigraph.surfaces.http.admission import Admission
+from omnigraph.surfaces.http.app import Application
+from omnigraph.surfaces.http.gate import Gate
+from omnigraph.surfaces.http.served import Served, ServedGraph
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving, start_server
 
 TOKENS = {"reader": "r-token", "writer": "w-token"}
@@ -76,6 +82,36 @@ def test_a_request_without_a_known_token_is_401(
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/metrics"])
 def test_open_routes_need_no_token(stranger: httpx.Client, path: str) -> None:
     assert stranger.get(path).status_code == 200
+
+
+def test_a_server_that_drains_is_not_ready(tmp_path: Path) -> None:
+    graph = omnigraph.open(make_graph(tmp_path / "g"))
+    served = Served(
+        graphs={"default": ServedGraph(id="default", graph=graph)},
+        default="default",
+        gate=Gate(has_tokens=False),
+        tokens=None,
+        admission=Admission(16, 1 << 30),
+    )
+    app = Application(served)
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost"
+        ) as http:
+            found = [await http.get("/readyz")]
+            served.draining = True
+            return [*found, await http.get("/readyz", headers={"x-request-id": "mine"})]
+
+    ready, draining = anyio.run(ask)
+    app.close()
+    graph.close()
+    counts = {"graphs_ready": 1, "graphs_quarantined": 0}
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready"} | counts)
+    assert draining.status_code == 503
+    assert draining.json().items() >= ({"status": "draining", "kind": "not_ready"} | counts).items()
+    assert draining.headers["x-request-id"] == "mine"
+    assert ready.headers["x-request-id"]
 
 
 def test_tokens_without_a_policy_may_only_read(http: httpx.Client) -> None:

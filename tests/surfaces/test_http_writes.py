@@ -190,6 +190,13 @@ def test_a_bad_load_is_refused_and_leaves_nothing(
     assert http.get("/snapshot").json() == before
 
 
+def test_a_date_may_be_a_number_of_days(http: httpx.Client) -> None:
+    line = json.dumps({"type": "Person", "data": {"name": "Dated", "born": 11356}})
+    assert http.post("/load", json={"data": line}).status_code == 200
+    born = 'query q() { match { $p: Person { name: "Dated" } } return { $p.born as born } }'
+    assert http.post("/query", json={"query": born}).json()["rows"] == [{"born": "2001-02-03"}]
+
+
 def test_branches_are_made_merged_and_deleted(http: httpx.Client) -> None:
     made = http.post("/branches", json={"name": "etl/run-7"}).json()
     assert (made["from"], made["name"], made["actor_id"]) == ("main", "etl/run-7", None)

@@ -265,6 +265,16 @@ def test_warnings_name_what_has_no_effect() -> None:
     assert "rule 'again': rule 'team-reads' allows all of it already" in warnings
 
 
+def test_a_rule_without_a_scope_speaks_of_every_branch() -> None:
+    engine = PolicyEngine.load_graph(
+        "version: 1\nkind: graph\ngroups: { team: [ann] }\nprotected_branches: [main]\n"
+        "rules: [{ id: all, allow: { actors: { group: team }, actions: [change, branch_merge] } }]"
+    )
+    for branch in ("main", "draft", None):
+        assert engine.authorize("ann", "change", branch).allowed
+        assert engine.authorize("ann", "branch_merge", "x", branch).allowed
+
+
 def test_removing_all_rules_denies_everything() -> None:
     engine = PolicyEngine.load_graph(POLICY[: POLICY.index("rules:")])
     assert not any(engine.authorize("act-alice", one, "x", "y").allowed for one in GRAPH_ACTIONS)
