@@ -9,6 +9,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from tests.support.joined import write_together
+from tests.support.openings import await_openings
 from tests.support.s3_counting import CountingBucket, Requests
 
 pytestmark = pytest.mark.s3
@@ -25,16 +26,17 @@ POINT = 'query q() { match { $p: Person { name: "ada" } } return { $p.mail } }'
 
 NODE = {
     "DELETE sidecar": 1,
-    "LIST manifest": 2,
+    "HEAD manifest": 1,
     "PUT data": 2,
     "PUT lock": 2,
     "PUT manifest": 2,
     "PUT sidecar": 1,
-    "PUT txn": 2,
 }
-"""12: the lease (2, since this process had it last), the sidecar (2), the table (1 + 3), the manifest (4)."""
-SEALED = NODE | {"PUT deletion": 1}
+"""9: the lease (2, since this process had it last), the sidecar (2), the table (2 + 1 for the next reader), the manifest (2)."""
+SEALED = NODE | {"HEAD manifest": 2, "PUT deletion": 1}
 """Every few commits the newest rows of the manifest have become too many to be written anew."""
+HOPS_MAX = 9
+"""Answers for which a write waits one after the other."""
 
 
 ENTRY = {"GET ref": 1, "LIST manifest": 1, "LIST other": 1, "LIST sidecar": 1}
@@ -69,6 +71,7 @@ def asked(counting_bucket: CountingBucket) -> Asked:
     def run(work: Callable[[], Any]) -> Requests:
         counting_bucket.reset()
         work()
+        await_openings()
         return counting_bucket.requests()
 
     return run
@@ -83,7 +86,7 @@ def test_a_warm_insert_of_one_node_costs_the_same_at_depth_5_and_25(
     graph: Graph, asked: Asked, query: str
 ) -> None:
     found = [written(graph, asked, query, number) for number in range(25)][1:]
-    assert {sum(one.values()) for one in found} == {12, 13}
+    assert {sum(one.values()) for one in found} == {9, 11}
     assert [one for one in found if one not in (NODE, SEALED)] == []
     assert found.count(SEALED) <= 3
 
@@ -92,7 +95,10 @@ def test_a_warm_insert_of_one_node_costs_the_same_at_depth_5_and_25(
 @pytest.mark.timeout(3600)
 def test_a_warm_insert_of_one_node_costs_the_same_at_depth_500(graph: Graph, asked: Asked) -> None:
     found = [written(graph, asked, KEYED, number) for number in range(500)][1:]
-    assert [one for one in found if one not in (NODE, SEALED)] == []
+    others = [one for one in found if one not in (NODE, SEALED)]
+    # A lease is renewed every few seconds, and the manifest is folded once in some 250 commits.
+    assert len([one for one in others if one != NODE | {"PUT lock": 3}]) <= 8
+    assert len(others) <= 25
 
 
 def test_a_warm_insert_of_one_edge_adds_only_the_turn_of_its_endpoints(
@@ -109,7 +115,7 @@ def test_a_write_looks_again_when_another_handle_had_its_turn(
         written(graph, asked, KEYED, 0)
         other.mutate(KEYED, {"k": "other"})
         found = written(graph, asked, KEYED, 1)
-        assert found["LIST manifest"] > NODE["LIST manifest"]
+        assert found["LIST manifest"] > 0
         other.mutate('query q() { update Person set { mail: "other" } where name = "k1" }')
         graph.mutate('query q() { update Person set { mail: "own" } where name = "k1" }')
     found_rows = {row["name"]: row["mail"] for row in graph.table("Person").to_pylist()}
@@ -128,7 +134,7 @@ def test_a_full_group_asks_little_for_each_of_its_writes(graph: Graph, asked: As
     # Each writes its rows and its version; all else is shared.
     assert counts["PUT data"] == counts["PUT manifest"] == 8 + 1
     assert counts["PUT sidecar"] == counts["DELETE sidecar"] == 1
-    assert counts["PUT txn"] == 1
+    assert "PUT txn" not in counts
     assert counts.get("PUT deletion", 0) <= 1
     # The locks that let the writers wait are the test's own, and so is one look at schema and manifest; a group takes one lease.
     own = sum(count for name, count in counts.items() if not name.endswith(" lock")) - 2
@@ -145,6 +151,23 @@ def test_questions_that_do_not_wait_for_each_other_are_asked_at_once(
     assert at_once & {("LIST", "sidecar"), ("GET", "ref"), ("LIST", "other")}
     # The newest rows of the manifest are too many to be written anew in one of these writes.
     assert at_once & {("PUT", "data"), ("PUT", "deletion")}
+
+
+@pytest.mark.parametrize(("query", "more"), [(KEYED, 0), (KEYLESS, 0), (EDGE, 2)])
+def test_a_warm_insert_waits_for_few_answers_in_turn(
+    graph: Graph, asked: Asked, counting_bucket: CountingBucket, query: str, more: int
+) -> None:
+    """An edge takes the lock of its ends too, and gives it back."""
+    for number in range(2):
+        written(graph, asked, query, number)
+    counting_bucket.behave(latency=0.05)
+    hops = []
+    for number in range(2, 6):
+        requests = asked(lambda number=number: graph.mutate(query, {"k": f"k{number}"}))  # type: ignore[misc]
+        if "LIST sidecar" not in requests.counts():
+            hops.append(sum(request.inflight == 1 for request in requests))
+    assert hops
+    assert max(hops) <= HOPS_MAX + more
 
 
 def test_a_warm_write_reads_no_data_file_of_the_manifest_or_of_its_table(

@@ -290,10 +290,11 @@ def test_without_unofficial_forms_lance_commits_every_member(
     plain = omnigraph.open(
         distant.uri, storage_options=options, config={**QUIET, "unofficial_lance": "off"}
     )
-    for graph, names, transactions in ((plain, "uvw", 3), (distant, "xyz", 0)):
+    # Three versions of the table and one of the manifest; a draft needs no file for its transaction.
+    for graph, names, transactions in ((plain, "uvw", 3 + 1), (distant, "xyz", 0)):
         counting_bucket.reset()
         write_together(graph, [add(graph, name) for name in names])
-        assert counting_bucket.requests().of("PUT", "txn") == transactions + 1
+        assert counting_bucket.requests().of("PUT", "txn") == transactions
     assert people(distant) == [*"abcd", *"uvwxyz"]
     assert_settled(distant)
 

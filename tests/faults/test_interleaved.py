@@ -1,16 +1,20 @@
 """A program that takes no locks commits between the last look of a writer and its commit, on an object store.
 
-There no fence holds a commit back: it lands on the foreign one, and the writer must not take that for its own version.
+There no fence holds a commit of Lance back: it lands on the foreign one, and the writer must not take that for its own
+version. A version that is drafted and put is refused by the store.
 """
+
+from functools import partial
 
 import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import DriftError, Interleaved, OmniError, RecoveryRequired
+from omnigraph.errors import ConflictError, DriftError, Interleaved, OmniError, RecoveryRequired
 from omnigraph.failpoints import Failpoint, armed
 from omnigraph.ids import MAIN, OperationId, TableKey
 from omnigraph.recovery.audit import RecoveryKind
+from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content, note
@@ -22,30 +26,54 @@ def append_foreign(graph: Graph, table: TableKey) -> None:
     """Append a row as a program would that knows nothing of the graph."""
     tables = graph._engine.store.tables
     at = graph._engine.manifest.load(MAIN).snapshot.entry(table).at
-    staged = tables.stage_append(at, tables.open(at).read().slice(0, 1))
+    rows = tables.open(at).read().slice(0, 1)
+    stray = rows.set_column(0, rows.schema.field("id"), [["stray"]])
+    staged = tables.stage_append(at, stray)
     tables.commit_staged(staged, operation_id=OperationId("foreign"), lock=None)
 
 
-@pytest.mark.parametrize(
+PLACES = pytest.mark.parametrize(
     ("table", "at"),
     [("edge:LivesIn", Failpoint.ARMED), ("node:Person", Failpoint.TABLE_COMMITTED)],
     ids=["nothing landed before", "others landed before"],
 )
-def test_a_writer_stops_and_recovery_takes_it_back(
+
+
+@PLACES
+def test_a_writer_whose_versions_are_put_is_refused_and_leaves_no_trace(
     bucket: Bucket, table: str, at: Failpoint
 ) -> None:
     uri, options = f"{bucket.uri}/g", bucket.storage_options
     with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
     graph = omnigraph.open(uri, storage_options=options)
+    before = content(graph)
+    stranger = omnigraph.open(uri, storage_options=options)
+    interfere = once(partial(append_foreign, stranger, TableKey(table)))
+    with armed(at, interfere), pytest.raises(ConflictError):
+        WRITES["insert"].run(graph, "main", "1", "ada")
+    assert content(graph) == before
+    assert graph.pending_recoveries() == []
+    # The foreign commit is as nobody's as it was before the write.
+    with pytest.raises(DriftError, match=r"omnigraph repair"):
+        WRITES["insert"].run(graph, "main", "2", None)
+    note(graph, "main", "other tables go on")
+    graph.repair(confirm=True, force=True)
+    WRITES["insert"].run(graph, "main", "3", None)
+    assert_settled(graph)
+
+
+@PLACES
+def test_a_writer_stops_and_recovery_takes_it_back(
+    bucket: Bucket, table: str, at: Failpoint
+) -> None:
+    uri, options = f"{bucket.uri}/g", bucket.storage_options
+    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+        graph.load(BASE, mode="append")
+    graph = omnigraph.open(uri, storage_options=options, config={"unofficial_lance": "off"})
     before, commits = content(graph), len(graph.commits())
     stranger = omnigraph.open(uri, storage_options=options)
-    rounds = iter([True])
-
-    def interfere() -> None:
-        if next(rounds, False):
-            append_foreign(stranger, TableKey(table))
-
+    interfere = once(partial(append_foreign, stranger, TableKey(table)))
     with armed(at, interfere), pytest.raises(Interleaved, match="foreign commit interleaved"):
         WRITES["insert"].run(graph, "main", "1", "ada")
     # It is on disk, nobody sees it, and the sidecar that explains it is still there.
@@ -81,8 +109,9 @@ def test_a_lone_writer_that_looks_no_more_meets_a_foreign_commit_all_the_same(
         assert content(graph) == before
     with omnigraph.open(uri, storage_options=options) as graph:
         assert content(graph) == before
+        graph.repair(confirm=True, force=True)
         note(graph, "main", "again")
-        assert len(content(graph)) == len(before) + 1
+        assert len(content(graph)) == len(before) + 2
         assert_settled(graph)
 
 

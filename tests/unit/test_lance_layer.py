@@ -48,14 +48,14 @@ MOVING_ON_DATASETS = frozenset(
 DOORS = frozenset(
     {
         ("lance/commit.py", "commit"),
-        ("lance/rows.py", "swap_guarded"),
+        ("lance/rows.py", "LanceRows._swap_guarded"),
         ("lance/rows.py", "merge_rows"),
         ("lance/rows.py", "LanceRows._configure"),
         ("lance/rows.py", "LanceRows.create"),
         ("lance/rows.py", "fold_fragments"),
         ("lance/tables.py", "LanceTables.create"),
         ("lance/files.py", "reclaim.work"),
-        ("lance/unofficial/drafts.py", "Drafts.append"),
+        ("lance/unofficial/drafts.py", "Drafts.make"),
     }
 )
 """Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, behind drafts, whose HEAD is a copy on the local disk, and the named door."""

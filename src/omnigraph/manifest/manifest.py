@@ -32,6 +32,24 @@ def _ignore(_: BranchName) -> None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment by both clocks: the one stands still while a machine sleeps, the other may be set."""
+
+    monotonic: float
+    wall_us: int
+
+    @classmethod
+    def now(cls, runtime: Runtime) -> "Moment":
+        """The present moment."""
+        return cls(runtime.monotonic(), runtime.now_us())
+
+    def seconds_since(self, earlier: "Moment") -> float:
+        """How long ago an earlier moment was, by the clock that shows more."""
+        wall = (self.wall_us - earlier.wall_us) / 1_000_000
+        return max(self.monotonic - earlier.monotonic, wall)
+
+
 class Heads:
     """The newest cached state per branch and a few past ones; safe to share between threads, bounded.
 
@@ -44,7 +62,7 @@ class Heads:
         self._lock = threading.Lock()
         self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
         self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
-        self._seen: dict[BranchName, float] = {}
+        self._seen: dict[BranchName, Moment] = {}
         # A fixed set of locks: two branches may share one, and none is ever left over.
         self._locks = tuple(threading.Lock() for _ in range(PUBLISH_LOCKS))
 
@@ -111,16 +129,16 @@ class Heads:
                 self._past.popitem(last=False)
         return found
 
-    def note_seen(self, branch: BranchName, moment: float) -> None:
+    def note_seen(self, branch: BranchName, moment: "Moment") -> None:
         """Note the moment at which the cached state was the newest."""
         with self._lock:
             if branch in self._newest:
                 self._seen[branch] = moment
 
-    def seen(self, branch: BranchName) -> float:
+    def seen(self, branch: BranchName) -> "Moment | None":
         """Give the last moment at which the cached state was known to be the newest."""
         with self._lock:
-            return self._seen.get(branch, -math.inf)
+            return self._seen.get(branch)
 
     def drop_past(self) -> None:
         """Drop the past states: cleanup may have removed some of them."""
@@ -198,7 +216,12 @@ class Manifest:
 
     def note_head(self, branch: BranchName) -> None:
         """Note that the cached state of a branch is its newest at this moment."""
-        self.heads.note_seen(branch, self.runtime.monotonic())
+        self.heads.note_seen(branch, Moment.now(self.runtime))
+
+    def head_age(self, branch: BranchName) -> float:
+        """How many seconds ago the cached state of a branch was its newest for sure."""
+        seen = self.heads.seen(branch)
+        return math.inf if seen is None else Moment.now(self.runtime).seconds_since(seen)
 
     def known_head(self, branch: BranchName) -> BranchState | None:
         """Give the cached state of main or of a branch, if a swap may start from it without a look at the store.
@@ -212,8 +235,7 @@ class Manifest:
             return None
         if self.publish_locks is not None:
             return state if self.rows.head(lance_branch(branch)) == state.version else None
-        age = self.runtime.monotonic() - self.heads.seen(branch)
-        return state if age <= KNOWN_HEAD_SECONDS_MAX else None
+        return state if self.head_age(branch) <= KNOWN_HEAD_SECONDS_MAX else None
 
     def load(self, branch: BranchName, version: Version | None = None) -> BranchState:
         """Read a state from the rows without the cache of states."""

@@ -13,6 +13,7 @@ from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName, Version
 from omnigraph.limits import (
     MANIFEST_FRAGMENTS_MAX,
+    MANIFEST_SECONDS_MIN,
     PUBLISH_BACKOFF_SECONDS,
     PUBLISH_BACKOFF_SECONDS_MAX,
     PUBLISH_RETRIES_MAX,
@@ -105,6 +106,7 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
     try:
         rows = pa.concat_tables([encode(decided), merged_commits])
         version = manifest.rows.swap(state.image, rows, head_row(change.branch))
+        _require_timely(manifest, change.branch)
     except (StorageError, InternalError):
         # The write may have landed and only its answer was lost.
         found = _find_published(manifest, change)
@@ -112,6 +114,19 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
             raise
         return found
     return _visible(manifest, state, decided, merged_commits, version)
+
+
+def _require_timely(manifest: Manifest, branch: BranchName) -> None:
+    """Doubt a swap that took so long that cleanup may have removed the version that it should have collided with.
+
+    A process may sleep between its look and its swap. Where publishers lock one another out, the others wait.
+    """
+    age = manifest.head_age(branch)
+    if manifest.publish_locks is None and age > MANIFEST_SECONDS_MIN / 2:
+        raise StorageError(
+            f"the publish on branch '{branch}' took {age:.0f} s, and others may have passed it",
+            storage_kind="transient",
+        )
 
 
 def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:

@@ -14,9 +14,11 @@ from omnigraph.storage.lance.datasets import Costing, Datasets
 from omnigraph.storage.lance.rows import LanceRows
 from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.lance.unofficial.addresses import relocate_branch
+from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.layout import MANIFEST, Root, root_of
 from omnigraph.storage.locks.table import Locks, open_locks
 from omnigraph.storage.objects.cloud import open_objects
+from omnigraph.storage.objects.conditions import Conditions
 from omnigraph.storage.objects.options import lance_options
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.rows import Rows
@@ -79,6 +81,8 @@ def open_store(
     session = Session(
         index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
     )
+    conditions = Conditions(objects)
+    drafts = Drafts(objects, conditions) if unofficial and root.is_distant else None
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     # Whoever removes versions of the manifest leaves a mark first.
     internal = Datasets(
@@ -89,12 +93,13 @@ def open_store(
         costing=counted,
         gapless=True,
         fsync=fsync,
+        drafts=drafts,
     )
-    datasets = Datasets(root, options, session, unofficial=unofficial, fsync=fsync)
+    datasets = Datasets(root, options, session, unofficial=unofficial, fsync=fsync, drafts=drafts)
     return Store(
         root=root,
         objects=objects,
-        tables=LanceTables(datasets, objects),
+        tables=LanceTables(datasets, objects, conditions),
         manifest=LanceRows(internal, objects, MANIFEST, MANIFEST_KEY),
         locks=open_locks(root, objects, runtime),
         scratch=Scratch(datasets),

@@ -41,8 +41,7 @@ def commit(
     such a lock a store that creates nothing twice (`is_conditional`) proves the outcome by the version alone; on
     another one our own transaction is read back.
     """
-    properties = describe_operation(operation_id, actor)
-    ours = replace(transaction, transaction_properties=properties)
+    ours = name_operation(transaction, operation_id, actor)
     dataset = datasets.at(base)
     fence = _require_next_version(base.version) if lock is not None and lock.exclusive else None
     location = datasets.location(base.path, base.branch, base.version)
@@ -52,7 +51,7 @@ def commit(
         with translate_faults(StoreAction.WRITE, location):
             landed = LanceDataset.commit(dataset, ours, max_retries=0, commit_lock=fence)
     except OmniError as error:
-        return _resolve_failed(datasets, base, ours.uuid, error)
+        return resolve_failed(datasets, base, ours.uuid, error)
     datasets.settle(base.path)
     if fence is None:
         _require_next(base, landed)
@@ -61,9 +60,12 @@ def commit(
     return _make_landed(datasets, base, landed, ours.uuid)
 
 
-def describe_operation(operation_id: OperationId, actor: str | None) -> dict[str, str]:
-    """What a transaction tells about the operation that it is part of."""
-    return {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
+def name_operation(
+    transaction: Transaction, operation_id: OperationId, actor: str | None
+) -> Transaction:
+    """Let a transaction tell which operation it is part of."""
+    properties = {OPERATION_ID: operation_id} | ({ACTOR: actor} if actor else {})
+    return replace(transaction, transaction_properties=properties)
 
 
 def transaction_infos(
@@ -85,7 +87,7 @@ def _require_next_version(expected: Version) -> Callable[[int], AbstractContextM
     return lock
 
 
-def _resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
+def resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
     """Find out what a failed commit did: the answer of one that landed may have been lost."""
     following = replace(base, version=Version(base.version + 1))
     try:

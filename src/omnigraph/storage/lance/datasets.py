@@ -59,6 +59,7 @@ class Datasets:
         gapless: bool = False,
         fsync: bool = False,
         handles_max: int = TABLE_HANDLES_MAX,
+        drafts: Drafts | None = None,
     ) -> None:
         self.root = root
         self.options = dict(options) or None
@@ -71,8 +72,8 @@ class Datasets:
         self._cached: Recent[TableAt, LanceDataset] = Recent(handles_max)
         self._opening_locks = tuple(threading.Lock() for _ in range(OPENING_LOCKS))
         self._newest: dict[str, tuple[Mark, NewestVersion]] = {}
-        self.drafts: Drafts | None = None
-        """Versions that are not in the store yet, where a writer makes such."""
+        self.drafts = drafts
+        """Makes versions that are not in the store yet, where each request takes its time."""
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """Give the URI of a table's branch for Lance."""
@@ -246,14 +247,22 @@ class Datasets:
             self.drafts.forget(path)
 
     def _open(self, path: str, branch: str | None, version: int | None) -> LanceDataset:
-        opened = lance.dataset(
+        opened = LanceDataset(
             self.uri(path, branch),
             version=version,
             storage_options=self.options,
             session=self.session,
+            serialized_manifest=self._find_manifest(path, branch, version),
         )
         record(self._costing.opens)
         return opened
+
+    def _find_manifest(self, path: str, branch: str | None, version: int | None) -> bytes | None:
+        """Find the manifest of a version that this handle made, which need not be read again."""
+        if self.drafts is None or version is None:
+            return None
+        at = TableAt(path=path, branch=branch, version=Version(version))
+        return self.drafts.read_manifest(at)
 
 
 def _sync_file_system(directory: str) -> None:

@@ -189,21 +189,20 @@ class LanceRows:
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
-        dataset = copy.copy(self._open_dataset(image))
         fresh = fit_rows(rows, image.rows.schema)
-        found = self._guard(image, dataset, fresh, guard) if guard is not None else None
+        found = self._guard(image, fresh, guard) if guard is not None else None
         with translate_faults(
             StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
         ):
             if found is None:
+                dataset = copy.copy(self._open_dataset(image))
                 merge_rows(dataset, self._key, fresh)
+                version = self._open(image.branch, dataset)
             else:
                 fresh = pa.concat_tables([*found.list_beside(self._key), fresh])
-                at_once = self._datasets.root.is_distant
-                dataset = swap_guarded(dataset, found, fresh, at_once=at_once)
+                version, dataset = self._swap_guarded(image, found, fresh)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
-        version = self._open(image.branch, dataset)
         if version == image.version + 1:
             cached = self._cache(swap_rows(image, rows, self._key, version))
             if found is not None:
@@ -211,9 +210,37 @@ class LanceRows:
                 self._guards.put(self._name(cached), after)
         return version
 
-    def _guard(
-        self, image: Image, dataset: LanceDataset, rows: pa.Table, guard: str
-    ) -> "Guard | None":
+    def _swap_guarded(
+        self, image: Image, guard: Guard, rows: pa.Table
+    ) -> tuple[Version, LanceDataset]:
+        """Commit a guarded swap, by one request where a draft can be made of it; gives the version and its manifest.
+
+        Every version of the table has the same columns, so that one that is open serves to write rows.
+        """
+        if guard.is_movable:
+            written = write_swap(self._datasets.any(self._path, image.branch), guard, rows)
+        else:
+            at_once = self._datasets.root.is_distant
+            written = write_swap(self._open_dataset(image), guard, rows, at_once=at_once)
+        change = Transaction(image.version, written)
+        at = self._at(image)
+        drafts = self._datasets.drafts
+        draft = None if drafts is None else drafts.make(at, change, self._location(image))
+        if drafts is None or draft is None:
+            landed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
+            return self._open(image.branch, landed), landed
+        try:
+            drafts.land_alone(draft)
+        except HeadMoved as error:
+            raise self._contention(image) from error
+        return draft.landed.at.version, self._manifest_of(draft.landed.at)
+
+    def _manifest_of(self, at: TableAt) -> LanceDataset:
+        """Give the manifest of a version: that on the local disk asks the store for nothing."""
+        copied = None if self._datasets.drafts is None else self._datasets.drafts.copy_at(at)
+        return self._datasets.at(at) if copied is None else copied
+
+    def _guard(self, image: Image, rows: pa.Table, guard: str) -> "Guard | None":
         """Find the guard row; None when these rows replace other rows too."""
         if not replaces_only(image.rows, rows, self._key, guard):
             return None
@@ -221,7 +248,7 @@ class LanceRows:
         if known is not None and known.key == guard:
             return known
         with translate_faults(StoreAction.READ, self._location(image)):
-            address = find_row(dataset, self._key, guard)
+            address = find_row(self._open_dataset(image), self._key, guard)
         return None if address is None else Guard(key=guard, address=address)
 
     def set_metadata(self, image: Image, key: str, value: str) -> Image:
@@ -245,7 +272,7 @@ class LanceRows:
 
     def fragment_count(self, image: Image) -> int:
         """Count the fragments of the rows."""
-        return len(self._open_dataset(image).fragment_ids())
+        return len(self._manifest_of(self._at(image)).fragment_ids())
 
     def fold(self, branch: str | None, *, whole: bool = False) -> bool:
         """Rewrite the newest fragments, or all of them, into one; False when there was nothing to fold or a swap came first."""
@@ -393,9 +420,11 @@ class LanceRows:
     def _name(self, image: Image) -> _ImageKey:
         return (image.branch, image.version, image.incarnation)
 
+    def _at(self, image: Image) -> TableAt:
+        return TableAt(path=self._path, branch=image.branch, version=image.version)
+
     def _open_dataset(self, image: Image) -> LanceDataset:
-        at = TableAt(path=self._path, branch=image.branch, version=image.version)
-        return self._datasets.at(at)
+        return self._datasets.at(self._at(image))
 
     def _location(self, image: Image) -> TableLocation:
         return self._datasets.location(self._path, image.branch, image.version)
@@ -439,10 +468,10 @@ def replaces_only(rows: pa.Table, fresh: pa.Table, key: str, guard: str) -> bool
     return bool(replaced.to_pylist() == [guard])
 
 
-def swap_guarded(
+def write_swap(
     dataset: LanceDataset, guard: Guard, rows: pa.Table, *, at_once: bool = False
-) -> LanceDataset:
-    """Remove the guard row and add rows in one commit; Lance refuses it when a rival changed the guard's fragment.
+) -> LanceOperation.Update:
+    """Describe one commit that removes the guard row and adds rows; Lance refuses it when a rival changed the guard's fragment.
 
     It searches and reads no row, so that its cost does not depend on the size of the table. Where `rows` bring the
     other rows of the guard's fragment along, the fragment goes, and no deletion file is written. `at_once` writes two
@@ -457,12 +486,11 @@ def swap_guarded(
         added = writing.result()
     else:
         added, rest = _write_added(dataset, rows), _delete_guard(dataset, guard.address)
-    operation = LanceOperation.Update(
+    return LanceOperation.Update(
         removed_fragment_ids=[guard.address.fragment] if rest is None else [],
         updated_fragments=[] if rest is None else [rest],
         new_fragments=added,
     )
-    return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
 
 
 def _write_added(dataset: LanceDataset, rows: pa.Table) -> list[FragmentMetadata]:

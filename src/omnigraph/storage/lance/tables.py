@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,10 @@ from omnigraph.storage.lance.physical import physical
 from omnigraph.storage.lance.row_files import read_row_file
 from omnigraph.storage.lance.table import LanceTable, auto_cleanup_keys
 from omnigraph.storage.lance.unofficial.copies import copy_fragments
-from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource
-from omnigraph.storage.layout import CONDITIONS, branch_path
+from omnigraph.storage.layout import branch_path
 from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.conditions import Conditions
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.tables import CommitLock, Workers
@@ -67,6 +67,9 @@ from omnigraph.storage.values import (
     Written,
 )
 
+OPENING: Final = "omnigraph-open"
+"""Names the threads that open a version for the next one who needs it."""
+
 _Place = tuple[str, str | None, str]
 
 
@@ -79,15 +82,15 @@ def _place_of(at: TableAt, rows: pa.Table) -> _Place:
 class LanceTables:
     """The tables under one graph root."""
 
-    def __init__(self, datasets: Datasets, objects: Objects) -> None:
+    def __init__(self, datasets: Datasets, objects: Objects, conditions: Conditions) -> None:
         self._datasets = datasets
         self._objects = objects
+        self._conditions = conditions
         self._opened: Recent[TableAt, LanceTable] = Recent(TABLE_HANDLES_MAX)
         self._landed: Recent[tuple[str, str | None], Version] = Recent(TABLE_HANDLES_MAX)
         self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
         self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
-        self._conditional: bool | None = None
         self._unused: Recent[_Place, tuple[Staged, pa.Table]] = Recent(UNUSED_APPENDS_MAX)
 
     # ---- whole tables
@@ -440,18 +443,38 @@ class LanceTables:
         line = (staged.at.path, staged.at.branch)
         # A commit that fails may have landed.
         self._landed.pop(line)
-        landed = commit.commit(
-            self._datasets,
-            staged.at,
-            cast(Transaction, staged.transaction),
-            operation_id=operation_id,
-            actor=actor,
-            lock=lock,
-            is_conditional=self._is_conditional,
-        )
+        landed = self._commit_drafted(staged, operation_id, actor)
+        if landed is None:
+            landed = commit.commit(
+                self._datasets,
+                staged.at,
+                cast(Transaction, staged.transaction),
+                operation_id=operation_id,
+                actor=actor,
+                lock=lock,
+                is_conditional=self._conditions.are_honoured,
+            )
         record(Cost.TABLE_COMMITS)
         self._landed.put(line, landed.at.version)
         return replace(landed, digests=staged.digests)
+
+    def _commit_drafted(
+        self, staged: Staged, operation_id: OperationId, actor: str | None
+    ) -> Landed | None:
+        """Move HEAD by one request; None where Lance has to commit."""
+        drafts = self._datasets.drafts
+        if drafts is None:
+            return None
+        ours = commit.name_operation(cast(Transaction, staged.transaction), operation_id, actor)
+        draft = drafts.make(staged.at, ours, self._datasets.location_of(staged.at))
+        if draft is None:
+            return None
+        try:
+            drafts.land_alone(draft)
+        except OmniError as error:
+            return commit.resolve_failed(self._datasets, staged.at, ours.uuid, error)
+        self._open_soon([draft.landed.at])
+        return draft.landed
 
     def draft_commit(
         self,
@@ -462,35 +485,26 @@ class LanceTables:
         land: Callable[[], None],
     ) -> Draft | None:
         """Make the version after the staged base without moving HEAD; None where it has to be committed."""
-        drafts = self._make_drafts()
-        if drafts is None or staged.kind is not StagedKind.APPEND:
+        drafts, at = self._datasets.drafts, staged.at
+        if drafts is None:
             return None
-        at = staged.at
-        draft = drafts.append(
-            at,
-            cast(Transaction, staged.transaction),
-            commit.describe_operation(operation_id, actor),
-            self._datasets.location(at.path, at.branch, at.version),
-            land,
-        )
+        ours = commit.name_operation(cast(Transaction, staged.transaction), operation_id, actor)
+        draft = drafts.make_for_group(at, ours, self._datasets.location_of(at), land)
         return draft and replace(draft, landed=replace(draft.landed, digests=staged.digests))
-
-    def _make_drafts(self) -> Drafts | None:
-        """Where drafts help: each request takes its time, and the store creates nothing twice."""
-        datasets = self._datasets
-        if not (datasets.unofficial and datasets.root.is_distant and self._is_conditional()):
-            return None
-        if datasets.drafts is None:
-            datasets.drafts = Drafts(self._objects)
-        return datasets.drafts
 
     def land_drafts(self, drafts: Sequence[Draft]) -> None:
         """Move HEADs through the versions of drafts, or raise; then some may have moved."""
         made = self._datasets.drafts
-        if made is not None and drafts:
-            made.land(drafts)
-            record(Cost.TABLE_COMMITS, len(drafts))
-            self._open_soon({draft.landed.at.path: draft.landed.at for draft in drafts}.values())
+        if made is None or not drafts:
+            return
+        newest = {draft.landed.at.path: draft.landed.at for draft in drafts}
+        for path in newest:
+            self._landed.pop((path, None))
+        made.land(drafts)
+        record(Cost.TABLE_COMMITS, len(drafts))
+        for path, at in newest.items():
+            self._landed.put((path, None), at.version)
+        self._open_soon(newest.values())
 
     def _open_soon(self, versions: Iterable[TableAt]) -> None:
         """Open what the next writers will ask for, while the present one goes on."""
@@ -500,23 +514,12 @@ class LanceTables:
                 with suppress(OmniError):
                     self._datasets.at(at)
 
-        threading.Thread(target=run, name="omnigraph-open", daemon=True).start()
+        threading.Thread(target=run, name=OPENING, daemon=True).start()
 
     def drop_drafts(self, drafts: Sequence[Draft]) -> None:
         """Forget drafts: nothing of them is left."""
         if self._datasets.drafts is not None:
             self._datasets.drafts.drop(drafts)
-
-    def _is_conditional(self) -> bool:
-        """Whether the store refuses to create what exists; tried once for each handle."""
-        if self._conditional is None:
-            try:
-                # The first handle of a graph creates the object, and only the second try is refused.
-                tries = (self._objects.put_if_absent(CONDITIONS, "{}") for _ in range(2))
-                self._conditional = not all(tries)
-            except OmniError:
-                return False
-        return self._conditional
 
     def restore(
         self,

@@ -22,6 +22,7 @@ from omnigraph.storage.values import (
     StagedKind,
     TableAt,
 )
+from tests.support.openings import await_openings
 from tests.support.store_roots import StoreRoot, race_threads
 from tests.support.tables import (
     AGE_INDEX,
@@ -633,6 +634,7 @@ def test_what_a_commit_made_is_open_already(tables: Tables) -> None:
 
 def test_a_keyed_write_opens_its_table_at_most_once(tables: Tables) -> None:
     at = filled(tables, "abc")
+    await_openings()
     tables.forget()
     with counting() as costs:
         land(tables, tables.stage_merge(at, people("b")))

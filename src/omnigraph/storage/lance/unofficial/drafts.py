@@ -1,22 +1,25 @@
 """Drafts: versions that Lance makes on the local disk, on a copy of a table's manifest, before their files are put into the store.
 
 A commit through Lance asks an object store three times: it lists the versions, writes the transaction, writes the manifest. The
-manifest holds the transaction, and whoever has the lock of a table knows its newest version; what is left is the one conditional
-PUT that creates the version. Drafts of one table follow one another without a request, and all of them are put at once.
+manifest holds the transaction, and whoever commits knows the newest version: that of a table by its lock, that of the graph's
+manifest by the state that it swaps. What is left is the one conditional PUT that creates the next version, and that the store
+refuses when there is one. Drafts of one table follow one another without a request, and all of them are put at once.
 """
 
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Final
 from weakref import finalize
 
 import lance
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
+from lance.lance import _Session as Session
 
 from omnigraph.errors import HeadMoved, OmniError, StorageError
 from omnigraph.failpoints import Failpoint, Injected, fail
@@ -26,10 +29,13 @@ from omnigraph.storage.counters import carry_context
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.unofficial.version_files import version_file
 from omnigraph.storage.lru import Recent
+from omnigraph.storage.objects.conditions import Conditions
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
 from omnigraph.storage.values import Draft, Landed, TableAt
 from omnigraph.values import dataclass
+
+_OF_ROWS: Final = (LanceOperation.Append, LanceOperation.Update, LanceOperation.Delete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,46 +53,75 @@ class Drafts:
     is dropped with it.
     """
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, conditions: Conditions) -> None:
         self._objects = objects
+        self._conditions = conditions
+        # Its caches would keep every version that was made here.
+        self._session = Session(index_cache_size_bytes=0, metadata_cache_size_bytes=0)
         self._guard = threading.Lock()
+        self._making = threading.Lock()
         self._copies: Recent[str, _Copy] = Recent(DRAFT_COPIES_MAX)
         self._landing: dict[TableAt, Callable[[], None]] = {}
         self._bases: dict[TableAt, TableAt] = {}
         self._directory: str | None = None
 
-    def append(
+    def make(
+        self, base: TableAt, transaction: Transaction, location: TableLocation
+    ) -> Draft | None:
+        """Make the version after `base`; None where Lance has to commit to the store.
+
+        A transaction of rows needs nothing but the manifest it stands on. A store that creates things twice would not
+        tell that somebody else made the version too.
+        """
+        is_of_rows = isinstance(transaction.operation, _OF_ROWS)
+        if base.branch is not None or not is_of_rows or not self._conditions.are_honoured():
+            return None
+        with self._making:
+            try:
+                copy = self._copy_of(base)
+                with translate_faults(StoreAction.WRITE, location):
+                    made = LanceDataset.commit(copy.dataset, transaction, max_retries=0)
+                file = self._read_local(base, transaction.uuid)
+            except (OSError, OmniError):
+                # A local disk that is full or read-only, or a version that is gone from the store.
+                self._copies.pop(base.path)
+                return None
+            at = replace(base, version=Version(made.version))
+            assert at.version == base.version + 1, "a copy has no other writer"
+            self._copies.put(base.path, _Copy(at, made))
+        landed = Landed(at=at, row_count=int(made.count_rows()), uuid=transaction.uuid)
+        return Draft(landed=landed, file=file)
+
+    def make_for_group(
         self,
         base: TableAt,
         transaction: Transaction,
-        properties: Mapping[str, str],
         location: TableLocation,
         land: Callable[[], None],
     ) -> Draft | None:
-        """Make the version after `base` that appends fragments; None when this disk or this table cannot do that.
+        """Make a version that appends and that others may stand on before it is in the store.
 
         `land` puts the draft into the store, with whatever must come before it: it is called by whoever has to read it.
         """
-        if base.branch is not None or not isinstance(transaction.operation, LanceOperation.Append):
+        if not isinstance(transaction.operation, LanceOperation.Append):
             return None
-        try:
-            copy = self._copy_of(base)
-            ours = replace(transaction, transaction_properties=dict(properties))
-            with translate_faults(StoreAction.WRITE, location):
-                made = LanceDataset.commit(copy.dataset, ours, max_retries=0)
-            file = self._read_local(base.path, Version(made.version))
-        except (OSError, StorageError):
-            # A local disk that is full or read-only: Lance commits to the store.
-            self._copies.pop(base.path)
-            return None
-        at = replace(base, version=Version(made.version))
-        assert at.version == base.version + 1, "a copy has no other writer"
-        landed = Landed(at=at, row_count=int(made.count_rows()), uuid=ours.uuid)
-        self._copies.put(base.path, _Copy(at, made))
-        with self._guard:
-            self._bases[at] = self._bases.get(base, base)
-            self._landing[at] = land
-        return Draft(landed=landed, file=file)
+        draft = self.make(base, transaction, location)
+        if draft is not None:
+            at = draft.landed.at
+            with self._guard:
+                self._bases[at] = self._bases.get(base, base)
+                self._landing[at] = land
+        return draft
+
+    def copy_at(self, at: TableAt) -> LanceDataset | None:
+        """Give the manifest of a version, without its files, if it is on the local disk."""
+        known = self._copies.get(at.path)
+        return known.dataset if known is not None and known.at == at else None
+
+    def read_manifest(self, at: TableAt) -> bytes | None:
+        """Give the manifest of a version as Lance takes it at an opening, if it is on the local disk."""
+        copy = self.copy_at(at)
+        return None if copy is None else copy._ds.serialized_manifest()
 
     def base_of(self, at: TableAt) -> TableAt:
         """The version in the store that a draft stands on; another version is its own."""
@@ -101,13 +136,23 @@ class Drafts:
     def land(self, drafts: Sequence[Draft]) -> None:
         """Create the versions of drafts, all at once; raises when one of them could not be created, others may be."""
         with ThreadPoolExecutor(min(len(drafts), DRAFT_PUTS_MAX), "omnigraph-land") as pool:
-            failed = [one for one in pool.map(carry_context(self._try_put), drafts) if one]
+            failed = [one for one in pool.map(carry_context(self._try_put_of_many), drafts) if one]
         if failed:
             # A version that somebody else created says more than a store that does not answer.
             failed.sort(key=lambda error: not isinstance(error, HeadMoved))
             self.drop(drafts)
             raise failed[0]
         self._end(drafts)
+
+    def land_alone(self, draft: Draft) -> None:
+        """Create the version of a draft that nobody stands on; raises when it is not certain that it was created.
+
+        `HeadMoved`: somebody else created that version, and this one is nowhere.
+        """
+        failed = self._try_put(draft)
+        if failed is not None:
+            self._drop_copies([draft])
+            raise failed
 
     def drop(self, drafts: Sequence[Draft]) -> None:
         """Forget drafts that are not landed."""
@@ -130,16 +175,22 @@ class Drafts:
 
     # ---- the store
 
+    def _try_put_of_many(self, draft: Draft) -> OmniError | None:
+        failed = self._try_put(draft)
+        if failed is None:
+            try:
+                fail(Failpoint.GROUP_VERSION_PUT)
+            except Injected as error:
+                return error
+        return failed
+
     def _try_put(self, draft: Draft) -> OmniError | None:
         at = draft.landed.at
         path = version_file(at.path, at.version)
         try:
             if self._objects.put_if_absent(path, draft.file):
-                fail(Failpoint.GROUP_VERSION_PUT)
                 return None
             lost: OmniError = HeadMoved(at.path, Version(at.version - 1), at.version)
-        except Injected as error:
-            return error
         except StorageError as error:
             lost = error
         # The answer may be what was lost: then the version is there, and it is ours.
@@ -165,14 +216,16 @@ class Drafts:
         os.makedirs(os.path.dirname(local))
         with open(local, "xb") as opened:
             opened.write(file)
-        return _Copy(base, lance.dataset(directory, version=base.version))
+        copied = lance.dataset(directory, version=base.version, session=self._session)
+        return _Copy(base, copied)
 
-    def _read_local(self, path: str, version: Version) -> bytes:
-        directory = self._local(path)
-        with open(version_file(directory, version), "rb") as opened:
+    def _read_local(self, base: TableAt, uuid: str) -> bytes:
+        directory = self._local(base.path)
+        with open(version_file(directory, Version(base.version + 1)), "rb") as opened:
             file = opened.read()
         # The copy needs its newest version only.
-        os.unlink(version_file(directory, Version(version - 1)))
+        os.unlink(version_file(directory, base.version))
+        os.unlink(f"{directory}/_transactions/{base.version}-{uuid}.txn")
         return file
 
     def _local(self, path: str) -> str:
