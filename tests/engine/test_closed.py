@@ -31,6 +31,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "mutate": lambda graph: graph.mutate(ADD),
     "load": lambda graph: graph.load(RECORDS, mode="merge"),
     "schema_plan": lambda graph: graph.schema_plan(SCHEMA),
+    "schema_from": lambda graph: graph.schema_from({"City": [{"name": "Oslo"}]}),
     "schema_apply": lambda graph: graph.schema_apply(SCHEMA),
     "blob": lambda graph: graph.blob("Person", "Ada", "photo"),
     "branches": lambda graph: graph.branches(),

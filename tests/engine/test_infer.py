@@ -1,12 +1,16 @@
 """Schemas proposed from data: the proposal loads the data, nothing is lost, and every choice has its evidence."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -182,3 +186,79 @@ def test_wrong_sources_are_refused(source: Any, fact: str) -> None:
     with pytest.raises(UserInputError) as caught:
         omnigraph.infer_schema(source)
     assert fact in str(caught.value)
+
+
+def test_what_a_property_cannot_keep_is_a_risk() -> None:
+    fine = pa.table(
+        {
+            "at": pa.array([1_000, None], pa.timestamp("us")),
+            "price": pa.array([Decimal("10.50"), Decimal("0")], pa.decimal128(20, 4)),
+        }
+    )
+    assert omnigraph.infer_schema({"Sale": fine}).risks == ()
+    lossy = pa.table(
+        {
+            "at": pa.array([1_001, None], pa.timestamp("us")),
+            "price": pa.array([Decimal("12345678901234567.8901"), None], pa.decimal128(21, 4)),
+            "place": pa.array([{"x": 1}, None], pa.struct([("x", pa.int64())])),
+            "time": pa.array([5, None], pa.time64("us")),
+        }
+    )
+    risks = {one.place: one.risk for one in omnigraph.infer_schema({"Sale": lossy}).risks}
+    assert risks == {
+        "Sale.at": "a DateTime has milliseconds, which 1 of 2 values exceed",
+        "Sale.price": "an F64 has some 15 digits, which 1 of 2 values exceed",
+        "Sale.place": "a load refuses struct<x: int64>; turn the column into texts first",
+        "Sale.time": "a load refuses time64[us]; turn the column into texts first",
+    }
+
+
+def test_every_kind_of_frame_is_sampled_alike(tmp_path: Path) -> None:
+    rows = {"code": [f"k{i}" for i in range(300)], "n": list(range(300))}
+    table = pa.table(rows)
+    pq.write_table(table, tmp_path / "thing.parquet")
+    kinds = {
+        "arrow": table,
+        "batches": table.to_reader(max_chunksize=50),
+        "dataset": ds.dataset(tmp_path / "thing.parquet"),
+        "pandas": pd.DataFrame(rows),
+        "polars": pl.DataFrame(rows),
+        "lazy": pl.LazyFrame(rows),
+        "rows": table.to_pylist(),
+        "file": tmp_path / "thing.parquet",
+    }
+    found = {
+        kind: omnigraph.infer_schema({"Thing": one}, rows_max=100) for kind, one in kinds.items()
+    }
+    assert {kind: one.source for kind, one in found.items()} == dict.fromkeys(
+        kinds, "node Thing {\n  code: String @key\n  n: I64?\n}"
+    )
+    assert {one.rows_read["Thing"] for one in found.values()} == {100}
+
+
+def test_a_stream_is_read_no_further_than_the_sample() -> None:
+    read: list[int] = []
+
+    def produce() -> Iterator[pa.RecordBatch]:
+        for number in range(1_000):
+            read.append(number)
+            yield pa.record_batch({"n": [number]})
+
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), produce())
+    omnigraph.infer_schema({"Number": stream}, rows_max=10)
+    assert len(read) == 11
+
+
+def test_a_graph_gets_types_beside_its_own(tmp_path: Path) -> None:
+    graph = omnigraph.init(str(tmp_path / "g"), "node Port { code: I64 @key }")
+    graph.load([{"type": "Port", "data": {"code": code}} for code in (1, 2)], mode="append")
+    ships = pa.table({"name": ["Aida", "Bore"]})
+    visits = pa.table({"ship": ["Aida", "Bore", "Aida"], "port": [1, 2, 2]})
+    proposal = graph.schema_from({"Ship": ships, "Visits": visits, "Port": ships})
+    assert "edge Visits: Ship -> Port" in proposal.source
+    assert proposal.source.startswith(graph.schema_source.rstrip())
+    graph.schema_apply(proposal.source)
+    ends = visits.rename_columns([proposal.renames["Visits"][one] for one in visits.column_names])
+    assert graph.load({"Ship": ships, "Visits": ends}, mode="append").total_rows == 5
+    with pytest.raises(UserInputError, match="a type for each"):
+        graph.schema_from({"Port": ships})

@@ -222,6 +222,7 @@ READERS: Final = frozenset(
         "read_only",
         "recoveries",
         "schema_plan",
+        "schema_from",
         "schema_source",
         "snapshot",
         "stored_queries",

@@ -136,3 +136,10 @@ def harbour_graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
         ]
         graph.load([*ports, *vessels, *calls, *feeds], mode="append")
         yield graph
+
+
+def test_a_schema_is_proposed_from_a_sample_of_a_frame(spark: Any) -> None:
+    frame = spark.range(500).selectExpr("concat('k', id) as code", "id as n")
+    proposal = omnigraph.infer_schema({"Thing": frame}, rows_max=100)
+    assert proposal.source == "node Thing {\n  code: String @key\n  n: I64?\n}"
+    assert dict(proposal.rows_read) == {"Thing": 100}

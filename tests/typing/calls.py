@@ -164,6 +164,7 @@ def failing(graph: omnigraph.Graph) -> None:
 
 def keeping(graph: omnigraph.Graph) -> None:
     reveal_type(graph.schema_plan("node A {}"))  # SchemaPlan
+    reveal_type(graph.schema_from({"City": arrow}))  # SchemaProposal
     reveal_type(graph.schema_apply(Path("a.pg")))  # SchemaApplyResult
     reveal_type(graph.ensure_indices())  # IndexReport
     reveal_type(graph.index_status().indexes[0].rows)  # int

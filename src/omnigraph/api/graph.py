@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         AnyFrame,
         EntityId,
         FileFormat,
+        Frame,
         FrameLibrary,
         Kinds,
         MergeGranularity,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
         Spark,
         SparkChoice,
     )
+    from omnigraph.engine.schema.infer import SchemaProposal
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
     from omnigraph.policy import PolicyChecker
@@ -672,6 +674,37 @@ class Graph:
 
         text = schema_of(schema)
         return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
+
+    def schema_from(
+        self,
+        source: "str | Path | Iterable[str | Path] | Mapping[str, Frame]",
+        *,
+        rows_max: int = 10_000,
+    ) -> "SchemaProposal":
+        """Propose the schema of this graph with types for new data, for review; changes nothing.
+
+        `source` is what `omnigraph.infer_schema` takes; types that the graph has are left as they are, and edges may end at
+        their nodes. The proposal goes to `schema_apply`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> cities = {"City": pa.table({"name": ["Oslo", "Turin"], "people": [7, 8]})}
+            >>> print(graph.schema_from(cities).source.removeprefix(graph.schema_source).strip())
+            node City {
+              name: String @key
+              people: I64
+            }
+        """
+        from omnigraph.api.texts import propose_schema
+
+        with self.snapshot() as snapshot:
+            return propose_schema(
+                source,
+                rows_max,
+                schema=self.schema_source,
+                read_ids=lambda name: snapshot.table(name, ["id"])["id"],
+                known=self.catalog,
+            )
 
     def schema_apply(
         self,

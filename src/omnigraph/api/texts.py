@@ -1,9 +1,9 @@
 """Schemas and queries as texts: what can be said about them without a graph."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
@@ -14,8 +14,11 @@ from omnigraph.language.schema.parse import decode_schema
 from omnigraph.language.source import Position, Source, SourceText, Span
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.api.types import Frame
     from omnigraph.engine.schema.infer import SchemaProposal
+    from omnigraph.pipeline.input.samples import Sample
 
 _FILE_NAME = re.compile(r"[^\s{}]+\.(gq|pg)")
 """What no query and no schema looks like."""
@@ -119,13 +122,42 @@ def infer_schema(
         }
     """
     from omnigraph.engine.schema.infer import infer_schema as infer
+
+    return infer(_read_samples(source, rows_max))
+
+
+def propose_schema(
+    source: Any,
+    rows_max: int,
+    *,
+    schema: str,
+    known: Catalog,
+    read_ids: "Callable[[str], pa.ChunkedArray]",
+) -> "SchemaProposal":
+    """Propose types of data that a schema does not have, after the text of that schema."""
+    from omnigraph.engine.schema.infer import extend_schema
+    from omnigraph.engine.schema.infer import infer_schema as infer
+
+    types = {*known.nodes, *known.edges}
+    samples = {
+        name: one for name, one in _read_samples(source, rows_max).items() if name not in types
+    }
+    if not samples:
+        raise UserInputError(
+            "the graph has a type for each of the frames; there is nothing to propose"
+        )
+    ids = {name: read_ids(name).combine_chunks() for name in known.nodes}
+    return extend_schema(schema, infer(samples, ids))
+
+
+def _read_samples(source: Any, rows_max: int) -> "dict[str, Sample]":
     from omnigraph.pipeline.input.samples import read_samples
 
     if rows_max < 1:
         raise UserInputError(
             f"'rows_max' is a number of rows, not {rows_max}; nothing was proposed"
         )
-    return infer(read_samples(source, rows_max))
+    return read_samples(source, rows_max)
 
 
 def _diagnostic(found: dict[str, object]) -> Diagnostic:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -100,6 +100,8 @@ class _Column:
     is_unique: bool
     nullable: bool
     risk: str | None
+    loss: str | None = None
+    """What storing the values as the type would change, or why a load refuses them."""
 
     @property
     def can_be_key(self) -> bool:
@@ -121,17 +123,23 @@ class _Type:
     """For an edge (column, node type) of both ends."""
 
 
-def infer_schema(samples: Mapping[str, Sample]) -> SchemaProposal:
-    """Propose a schema that loads these samples."""
+def infer_schema(
+    samples: Mapping[str, Sample], ids: Mapping[str, pa.Array] | None = None
+) -> SchemaProposal:
+    """Propose a schema that loads these samples; edges may also end at nodes of a graph, whose `ids` are given by type."""
     if not samples:
         raise UserInputError("there is nothing to infer a schema from; name a file or a frame")
     read = {name: _read_type(name, sample) for name, sample in samples.items()}
+    known = {name: _describe_known(name, found) for name, found in (ids or {}).items()}
+    candidates = known | read
     # A table of edges may have a column of different values too; keys of edges are no ends of others.
-    keyed = {one.name: one for one in read.values() if _find_ends(one, read).ends is None}
+    keyed = known | {
+        one.name: one for one in read.values() if _find_ends(one, candidates).ends is None
+    }
     types = [_find_ends(type_, keyed) for type_ in read.values()]
     nodes = [one for one in types if one.ends is None]
     edges = [one for one in types if one.ends is not None]
-    if not nodes:
+    if not nodes and not known:
         raise UserInputError(
             "every frame looks like edges, and none has the nodes they end at; nothing was proposed"
         )
@@ -141,6 +149,25 @@ def infer_schema(samples: Mapping[str, Sample]) -> SchemaProposal:
         renames={one.name: found for one in edges if (found := _list_renames(one))},
         rows_read={name: sample.rows.num_rows for name, sample in samples.items()},
     )
+
+
+def extend_schema(source: str, proposal: SchemaProposal) -> SchemaProposal:
+    """Put a proposal after the schema of a graph."""
+    return replace(proposal, source=f"{source.rstrip()}\n{proposal.source}")
+
+
+def _describe_known(name: str, ids: pa.Array) -> _Type:
+    """A type of the graph, whose nodes are named by their ids."""
+    key = _Column(
+        name="id",
+        values=ids,
+        type="String",
+        evidence="a type of the graph",
+        is_unique=True,
+        nullable=False,
+        risk=None,
+    )
+    return _Type(name=name, columns=(), key=key)
 
 
 # ---- columns
@@ -185,7 +212,42 @@ def _read_column(type_name: str, name: str, sample: Sample) -> _Column:
         is_unique=_is_unique(values),
         nullable=nullable,
         risk=risk,
+        loss=_find_loss(values),
     )
+
+
+def _find_loss(values: pa.Array) -> str | None:
+    """What a property of the chosen type cannot keep of the values."""
+    found = values.type
+    if pa.types.is_timestamp(found) and found.unit in ("us", "ns"):
+        whole = values.cast(pa.timestamp("ms", found.tz), safe=False).cast(found)
+        return _count_changed(values, whole, "a DateTime has milliseconds")
+    if pa.types.is_decimal(found):
+        # The cast back takes as many digits as the widest decimal has.
+        there = values.cast(pa.float64())
+        same = pc.equal(there.cast(pa.string()), _trim_decimals(values))
+        changed = len(values) - values.null_count - (pc.sum(same).as_py() or 0)
+        return _spell_changed(changed, len(values), "an F64 has some 15 digits")
+    refused = (pa.types.is_struct, pa.types.is_map, pa.types.is_time, pa.types.is_duration)
+    if any(test(found) for test in refused):
+        return f"a load refuses {found}; turn the column into texts first"
+    return None
+
+
+def _trim_decimals(values: pa.Array) -> pa.Array:
+    """Decimals as the shortest texts: without zeros at the end of a fraction."""
+    texts = values.cast(pa.string())
+    fraction = pc.match_substring(texts, ".")
+    short = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    return pc.if_else(fraction, short, texts)
+
+
+def _count_changed(values: pa.Array, kept: pa.Array, reason: str) -> str | None:
+    return _spell_changed(pc.sum(pc.not_equal(values, kept)).as_py() or 0, len(values), reason)
+
+
+def _spell_changed(changed: int, total: int, reason: str) -> str | None:
+    return f"{reason}, which {changed} of {total} values exceed" if changed else None
 
 
 def _is_unique(values: pa.Array) -> bool:
@@ -396,7 +458,7 @@ def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
             property_name=column.name,
             chosen=_spell_type(column, is_key=is_key),
             evidence=column.evidence + ("; every value is different" if is_key else ""),
-            risk=whole if is_key and column.risk else None,
+            risk=column.loss or (whole if is_key and column.risk else None),
         )
         target_name = (
             _find_target(column, type_, types) if type_.ends is None and not is_key else None

@@ -55,18 +55,31 @@ def read_sample(frame: Any, rows_max: int) -> Sample:
         return _of_rows(iter(frame), rows_max)
     if isinstance(frame, pa.RecordBatchReader):
         return _of_batches(frame.schema, frame, rows_max)
-    if not isinstance(frame, pa.Table):
-        try:
-            frame = (
-                pa.table(frame)
-                if hasattr(frame, "__arrow_c_stream__")
-                else pa.Table.from_pandas(frame, preserve_index=False)
-            )
-        except (TypeError, AttributeError, pa.ArrowException) as error:
-            raise UserInputError(
-                f"a {type(frame).__name__} is no frame: {error}; nothing was proposed"
-            ) from error
-    return Sample(rows=frame[:rows_max], is_whole=frame.num_rows <= rows_max)
+    try:
+        first = _take_first(frame, rows_max + 1)
+    except (TypeError, AttributeError, pa.ArrowException) as error:
+        raise UserInputError(
+            f"a {type(frame).__name__} is no frame: {error}; nothing was proposed"
+        ) from error
+    return Sample(rows=first[:rows_max], is_whole=first.num_rows <= rows_max)
+
+
+def _take_first(frame: Any, rows: int) -> pa.Table:
+    """The first rows of a frame; one that is computed on demand computes no more than them."""
+    if isinstance(frame, pa.Table):
+        return frame[:rows]
+    library = type(frame).__module__.partition(".")[0]
+    if library == "pyspark":
+        return frame.limit(rows).toArrow()
+    if library == "polars":
+        head = frame.head(rows)
+        return pa.table(head.collect() if hasattr(head, "collect") else head)
+    if library == "pandas":
+        return pa.Table.from_pandas(frame.head(rows), preserve_index=False)
+    if hasattr(frame, "scanner"):
+        return frame.head(rows)
+    found = pa.RecordBatchReader.from_stream(frame)
+    return _of_batches(found.schema, found, rows).rows
 
 
 def _name_type(path: Path) -> str:
