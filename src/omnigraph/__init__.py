@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         MergeResult,
     )
     from omnigraph.api.description import Description
+    from omnigraph.api.frames import rejects_frame
     from omnigraph.api.graph import Graph
     from omnigraph.api.opening import discard_recovery, init, relocate
     from omnigraph.api.opening import open as open
@@ -176,6 +177,7 @@ __all__ = [
     "init",
     "lint",
     "parse_schema",
+    "rejects_frame",
     "relocate",
 ]
 
@@ -186,6 +188,7 @@ _NAMES_OF = {
         "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff MergeResult"
     ),
     "omnigraph.api.description": "Description",
+    "omnigraph.api.frames": "rejects_frame",
     "omnigraph.api.graph": "Graph",
     "omnigraph.api.opening": "discard_recovery init open relocate",
     "omnigraph.api.query_results": "Explanation QueryResult QueryStream",

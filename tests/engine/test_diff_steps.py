@@ -65,3 +65,27 @@ def test_conflicts_go_to_a_file(tmp_path: Path, way: str) -> None:
         assert caught.value.total == len(lines) > 1
         with pytest.raises(UserInputError, match="folder"):
             graph.merge("side", rejects=tmp_path / "none" / "x.jsonl")
+
+
+@pytest.mark.parametrize("way", ["memory", "steps"])
+def test_conflicts_are_a_frame(way: str) -> None:
+    with merge_graph() as graph:
+        work(graph)
+        config = {} if way == "memory" else IN_STEPS
+        with (
+            omnigraph.open(graph.uri, config=config) as opened,
+            pytest.raises(MergeConflicts) as caught,
+        ):
+            opened.merge("side", rejects="frame", spark=False)
+    rows = omnigraph.rejects_frame(caught.value, engine="polars").to_dicts()
+    assert len(rows) == caught.value.total > 1
+    for row in rows:
+        row |= {
+            side: None if row[side] is None else json.loads(row[side])
+            for side in ("base", "source", "target")
+        }
+    assert rows == [one.to_dict() for one in caught.value.conflicts]
+    arrow = omnigraph.rejects_frame(caught.value)
+    assert arrow.num_rows == len(omnigraph.rejects_frame(caught.value, engine="pandas"))
+    with pytest.raises(UserInputError, match="keeps no table"):
+        omnigraph.rejects_frame(UserInputError("x"))

@@ -75,6 +75,9 @@ def test_problems_of_a_file_are_those_found_in_process(
 ) -> None:
     found = compare(graph, file, spark)
     assert found.details["total"] == len(BAD) + 1
+    frame = omnigraph.rejects_frame(found, spark=spark)
+    assert frame.count() == found.details["total"]
+    assert "message" in frame.columns
     written = refuse(graph, file, spark, rejects=tmp_path / "problems.csv")
     rows = [list_facts(one) for one in read_rejects(tmp_path / "problems.csv")]
     assert rows == list_rejects(found)

@@ -22,14 +22,14 @@ from omnigraph.engine.history.change_rows import (
 from omnigraph.engine.history.compare import Wanted, compare_pair, list_differing_pairs
 from omnigraph.engine.history.feed import list_steps
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import NotFound, UserInputError
+from omnigraph.errors import NotFound, OmniError, UserInputError
 from omnigraph.ids import BranchName, is_node
 from omnigraph.manifest.state import BranchState
 from omnigraph.pipeline.location import PinnedTable
 from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import AnyFrame
+    from omnigraph.api.types import AnyFrame, FrameLibrary
 
 __all__ = [
     "ChangeRow",
@@ -40,6 +40,7 @@ __all__ = [
     "make_feed_frame",
     "make_frame",
     "make_graph_frames",
+    "rejects_frame",
     "require_engine",
 ]
 
@@ -81,6 +82,26 @@ def make_frame(table: Any, engine: FrameEngine, what: str) -> "AnyFrame":
         case FrameEngine.ARROW | FrameEngine.SPARK:
             found: AnyFrame = table
             return found
+
+
+def rejects_frame(
+    error: OmniError, *, engine: "FrameLibrary | None" = None, spark: Any = None
+) -> "AnyFrame":
+    """Give what a load or a merge with `rejects="frame"` refused as a frame: one row for each problem or conflict.
+
+    `engine` is `arrow`, `polars` or `pandas`; a Spark session gives a Spark DataFrame.
+    """
+    chosen = require_engine(engine, spark)
+    if error.rejects is None:
+        raise UserInputError(
+            "the error keeps no table of what was refused; nothing was read",
+            hint='pass rejects="frame" to load() or merge()',
+        )
+    if chosen is FrameEngine.SPARK:
+        runner = import_module("omnigraph.spark_jobs.runner").spark_runner(_session(spark))
+        found: AnyFrame = runner.spark.createDataFrame(error.rejects)
+        return found
+    return make_frame(error.rejects, chosen, "rejects_frame()")
 
 
 # ---- changes

@@ -946,7 +946,7 @@ class Graph:
         When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
         A large merge is done in steps: workers compare, check and write rows. `spark` is a session, True, or False; `auto`
         asks for Spark past the small-work bound. Such a merge raises the first 1000 conflicts and the total; `rejects`
-        names a file (`.jsonl`) that gets all conflicts.
+        names a file (`.jsonl`) that gets all conflicts, or is `"frame"`: the error then has them as the Arrow table `rejects`.
 
         Example:
             >>> done = graph.mutate('query q() { insert Person { name: "Gus" } }', branch="review")
@@ -955,12 +955,17 @@ class Graph:
             ('merged', (1, 0, 0))
         """
         from omnigraph.api.loading import chooser
-        from omnigraph.engine.merge.conflicts import parse_conflict_file
+        from omnigraph.engine.merge.conflicts import parse_conflict_file, raise_with_table
         from omnigraph.engine.merge.merge import merge
 
         name = text_of("source", _name_of(source))
         by = self._authorize_merge(actor, name, into, dry_run=dry_run)
+<<<<<<< HEAD
         with self._job(JobKind.MERGE, into, by.actor, progress) as tell:
+=======
+        keeper = parse_conflict_file(rejects)
+        with raise_with_table(keeper), self._job(JobKind.MERGE, into, by, progress) as tell:
+>>>>>>> 43b2a32 (Rejects of a load and conflicts of a merge are frames)
             return merge(
                 self._engine,
                 name,
@@ -971,7 +976,7 @@ class Graph:
                 dry_run=dry_run,
                 allow_older_base=allow_older_base,
                 choose=chooser(self._engine, spark, tell),
-                rejects=parse_conflict_file(rejects),
+                rejects=keeper,
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),

@@ -4,14 +4,15 @@ import heapq
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from omnigraph.engine.diff.rows import Row
-from omnigraph.errors import Problem, UserInputError, shorten
+from omnigraph.errors import MergeConflicts, Problem, UserInputError, shorten
 from omnigraph.ids import TableKey
 from omnigraph.values import dataclass
 
@@ -99,6 +100,63 @@ def pack_conflicts(conflicts: Iterable[Conflict]) -> pa.Table:
     return pa.Table.from_pylist(rows, CONFLICT_LINES)
 
 
+CONFLICT_ROWS: Final = pa.schema(
+    [
+        ("table_key", pa.string()),
+        ("row_id", pa.string()),
+        ("kind", pa.string()),
+        ("message", pa.string()),
+        ("properties", pa.list_(pa.string())),
+        ("base", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+    ]
+)
+"""Conflicts as a table: the rows of the three sides are JSON, NULL where a side has none."""
+_JSON: Final = ("base", "source", "target")
+
+
+class ConflictKeeper(Protocol):
+    """Where every conflict of a merge goes."""
+
+    def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
+        """Take the conflicts of scratch files, which are in order each."""
+
+    def write_lines(self, lines: Iterable[tuple[str, ...]]) -> None:
+        """Take conflicts in order; the last item of each is its JSON."""
+
+
+class ConflictTable:
+    """Keeps every conflict of a merge as a table in memory."""
+
+    def __init__(self) -> None:
+        self.rows: pa.Table = CONFLICT_ROWS.empty_table()
+
+    def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
+        """Take the conflicts of scratch files, which are in order each."""
+        self.write_lines(_merge_parts(read, parts))
+
+    def write_lines(self, lines: Iterable[tuple[str, ...]]) -> None:
+        """Take conflicts in order; another attempt of the merge takes the place of the one before."""
+        self.rows = pa.Table.from_pylist(
+            [_spell_row(json.loads(one[-1])) for one in lines], CONFLICT_ROWS
+        )
+
+
+def _spell_row(conflict: dict[str, Any]) -> dict[str, Any]:
+    sides = {
+        name: None if conflict[name] is None else json.dumps(conflict[name], ensure_ascii=False)
+        for name in _JSON
+    }
+    return conflict | sides
+
+
+def _merge_parts(
+    read: Callable[[str], pa.Table], parts: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    return heapq.merge(*(_read_lines(read, part) for part in parts))
+
+
 @dataclass(frozen=True, slots=True)
 class ConflictFile:
     """The file that gets every conflict of a merge, one JSON object a line, by table key, then id."""
@@ -107,7 +165,7 @@ class ConflictFile:
 
     def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
         """Write the conflicts of scratch files, which are in order each; a few rows of every file are in memory."""
-        self.write_lines(heapq.merge(*(_read_lines(read, part) for part in parts)))
+        self.write_lines(_merge_parts(read, parts))
 
     def write_lines(self, lines: Iterable[tuple[str, ...]]) -> None:
         """Write under another name and rename: the file is whole or not there."""
@@ -120,14 +178,18 @@ class ConflictFile:
             partial.unlink(missing_ok=True)
 
 
-def parse_conflict_file(given: str | os.PathLike[str] | None) -> ConflictFile | None:
+def parse_conflict_file(
+    given: str | os.PathLike[str] | None,
+) -> ConflictFile | ConflictTable | None:
     """Read where conflicts go, before anything is compared."""
     if given is None:
         return None
+    if given == "frame":
+        return ConflictTable()
     path = Path(given).expanduser()
     if path.suffix != ".jsonl":
         raise UserInputError(
-            f"rejects= of a merge is a file that ends in .jsonl, not '{path}'; nothing was written"
+            f"rejects= of a merge is 'frame' or a file that ends in .jsonl, not '{path}'; nothing was written"
         )
     if not path.absolute().parent.is_dir():
         raise UserInputError(
@@ -148,6 +210,17 @@ def list_lines(conflicts: Iterable[Conflict]) -> Iterator[tuple[str, ...]]:
     """The lines of conflicts in memory."""
     rows = pack_conflicts(conflicts)
     return zip(*(column.to_pylist() for column in rows.columns), strict=True)
+
+
+@contextmanager
+def raise_with_table(keeper: ConflictKeeper | None) -> Iterator[None]:
+    """Give an error of conflicts the table that was kept of them."""
+    try:
+        yield
+    except MergeConflicts as error:
+        if isinstance(keeper, ConflictTable):
+            error.rejects = keeper.rows
+        raise
 
 
 # ---- words

@@ -15,7 +15,7 @@ from omnigraph.commit.stage import StageWorkers
 from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
-from omnigraph.engine.merge.conflicts import Conflict, ConflictFile, list_lines
+from omnigraph.engine.merge.conflicts import Conflict, ConflictKeeper, list_lines
 from omnigraph.engine.merge.prepare import (
     Counts,
     DecidedMerge,
@@ -119,7 +119,7 @@ def merge(
     dry_run: bool = False,
     allow_older_base: bool = False,
     choose: Choose | None = None,
-    rejects: ConflictFile | None = None,
+    rejects: ConflictKeeper | None = None,
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
@@ -272,7 +272,7 @@ class MergeRun:
         operation: OperationId,
         granularity: Granularity,
         choose: Choose | None,
-        rejects: ConflictFile | None,
+        rejects: ConflictKeeper | None,
         tell: Tell,
     ) -> None:
         self.engine = engine

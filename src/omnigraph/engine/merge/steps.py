@@ -16,7 +16,7 @@ from omnigraph.engine.merge.buckets import (
     compare_step,
     pair_table,
 )
-from omnigraph.engine.merge.conflicts import Conflict, ConflictFile, in_order, pack_conflicts
+from omnigraph.engine.merge.conflicts import Conflict, ConflictKeeper, in_order, pack_conflicts
 from omnigraph.engine.merge.incoming import (
     IncomingSplit,
     cut_incoming,
@@ -125,7 +125,7 @@ class BulkMerge:
     spec: LoadSpec
     runner: Runner
     granularity: Granularity
-    conflicts: ConflictFile | None = None
+    conflicts: ConflictKeeper | None = None
     """Where all conflicts go."""
 
     @property
