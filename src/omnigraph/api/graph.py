@@ -960,12 +960,9 @@ class Graph:
 
         name = text_of("source", _name_of(source))
         by = self._authorize_merge(actor, name, into, dry_run=dry_run)
-<<<<<<< HEAD
-        with self._job(JobKind.MERGE, into, by.actor, progress) as tell:
-=======
         keeper = parse_conflict_file(rejects)
-        with raise_with_table(keeper), self._job(JobKind.MERGE, into, by, progress) as tell:
->>>>>>> 43b2a32 (Rejects of a load and conflicts of a merge are frames)
+        job = self._job(JobKind.MERGE, into, by.actor, progress)
+        with raise_with_table(keeper), job as tell:
             return merge(
                 self._engine,
                 name,
