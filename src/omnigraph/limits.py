@@ -39,6 +39,9 @@ MIGRATION_ROUNDS_MAX = 5
 MUTATION_BYTES_MAX = 256 * 1024 * 1024
 """Pending rows of one mutation; a bulk write belongs to load."""
 
+RETURNED_BYTES_KEPT_MAX = 64 * 1024
+"""What a mutation with an idempotency key may return, as JSON: the manifest keeps it for a repetition."""
+
 SOURCE_BYTES_MAX = 4 * 1024 * 1024
 """Schema and query text; far above any real file, far below what would stall the parser."""
 

@@ -33,6 +33,7 @@ from omnigraph.language.query.tree import (
     IsNull,
     Item,
     LiteralExpr,
+    Matched,
     Minus,
     Name,
     NearestExpr,
@@ -44,7 +45,6 @@ from omnigraph.language.query.tree import (
     OrderKey,
     Param,
     ParamType,
-    Predicate,
     PropertyExpr,
     PropertyMatch,
     Query,
@@ -54,7 +54,9 @@ from omnigraph.language.query.tree import (
     Statement,
     TextExpr,
     Traversal,
+    Unnest,
     Update,
+    Upsert,
     VariableExpr,
 )
 from omnigraph.language.source import NOWHERE
@@ -168,7 +170,7 @@ def values(*, extended: bool = False) -> st.SearchStrategy[Expr]:
 
 _variable_exprs = _VARIABLES.map(lambda name: VariableExpr(name=name))
 _properties = st.builds(
-    PropertyExpr, variable=_VARIABLES, property=_ANY_WORDS, span=st.just(NOWHERE)
+    PropertyExpr, variable=_VARIABLES | st.just(""), property=_ANY_WORDS, span=st.just(NOWHERE)
 )
 _aliases = _WORDS.map(lambda name: AliasExpr(name=name))
 
@@ -352,7 +354,15 @@ def _params() -> st.SearchStrategy[Param]:
         ),
         st.builds(ParamType, dimension=st.integers(0, 4096), nullable=st.booleans(), span=here),
     )
-    return st.builds(Param, name=variables, type=types, span=here)
+    fields = st.lists(st.builds(Param, name=names, type=types, span=here), min_size=1, max_size=3)
+    records = st.builds(
+        ParamType,
+        is_list=st.just(True),
+        nullable=st.booleans(),
+        fields=fields.map(tuple),
+        span=here,
+    )
+    return st.builds(Param, name=variables, type=types | records, span=here)
 
 
 def reads(*, extended: bool = False) -> st.SearchStrategy[Read]:
@@ -399,19 +409,46 @@ def statements(*, extended: bool = False) -> st.SearchStrategy[Statement]:
     """Statements that write."""
     here = st.just(NOWHERE)
     assignments = st.lists(pairs(extended=extended), min_size=1, max_size=3).map(tuple)
-    predicates = st.builds(
-        Predicate,
-        property=names,
+    relations = st.builds(
+        Compare,
+        left=st.builds(AliasExpr, name=_ANY_WORDS, span=here),
         op=st.sampled_from(("=", "!=", "<", "<=", ">", ">=")),
-        value=values(extended=extended),
+        right=values(extended=extended),
         span=here,
     )
-    return st.one_of(
-        st.builds(Insert, type_name=type_names, assignments=assignments, span=here),
+    if not extended:
+        return st.one_of(
+            st.builds(Insert, type_name=type_names, assignments=assignments, span=here),
+            st.builds(
+                Update, target=type_names, assignments=assignments, where=relations, span=here
+            ),
+            st.builds(Delete, target=type_names, where=relations, span=here),
+        )
+    items = st.builds(
+        Item,
+        expr=_COLUMN_WORDS.map(lambda name: AliasExpr(name=name)),
+        alias=st.none() | names,
+        span=here,
+    )
+    rest = {"returning": st.lists(items, max_size=2).map(tuple), "span": here}
+    origins = st.one_of(
+        st.none(),
+        st.builds(Unnest, parameter=variables, item=variables, span=here),
         st.builds(
-            Update, type_name=type_names, assignments=assignments, predicate=predicates, span=here
+            Matched,
+            clauses=st.lists(clauses(extended=True), min_size=1, max_size=2).map(tuple),
+            span=here,
         ),
-        st.builds(Delete, type_name=type_names, predicate=predicates, span=here),
+    )
+    where = relations | conditions(extended=True)
+    set_ = {"assignments": assignments} | rest
+    return st.one_of(
+        st.builds(Insert, type_name=type_names, if_absent=st.booleans(), origin=origins, **set_),
+        st.builds(Upsert, type_name=type_names, key=assignments, origin=origins, **set_),
+        st.builds(Update, target=type_names, where=where, **set_),
+        st.builds(Update, target=variables, origin=origins, **set_),
+        st.builds(Delete, target=type_names, where=where, **rest),
+        st.builds(Delete, target=variables, origin=origins, **rest),
     )
 
 

@@ -172,6 +172,21 @@ def json_value(value: object, value_type: PropertyType, *, wire: bool = False) -
     return value
 
 
+def spell_wire(value: Any) -> Any:
+    """Spell a JSON-shaped value for readers that would round integers of 64 bits."""
+    match value:
+        case bool():
+            return value
+        case int() if abs(value) > JAVASCRIPT_INTEGER_MAX:
+            return str(value)
+        case list():
+            return [spell_wire(item) for item in value]
+        case dict():
+            return {name: spell_wire(item) for name, item in value.items()}
+        case _:
+            return value
+
+
 def _finite_json(item: object, wire: bool) -> float | None:
     if not isinstance(item, int | float) or not math.isfinite(item):
         return None

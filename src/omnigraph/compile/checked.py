@@ -441,6 +441,18 @@ def has_aggregate(expr: object) -> bool:
 # ---- mutations
 
 
+ROW = ""
+"""The variable of the row that a statement writes: no query can spell it."""
+
+CREATED = "#created"
+"""The field of `returning` that tells whether a row was created."""
+
+TARGET = "#target"
+"""The column of a match that names the entity to write."""
+
+ITEM = "#item"
+"""The field of a list of scalars; a field of records has its own name behind `#`."""
+
 AssignedValue = Const | ParamRef | Now
 
 
@@ -449,49 +461,63 @@ class Assign:
     """`property: value`, with the type of the property; edge ends are `src` and `dst`, type String."""
 
     property: str
-    value: AssignedValue
+    value: Operand
     type: PropertyType
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """The one comparison of an update or delete; the column is physical (`src`, `dst` for edge ends)."""
-
-    column: str
-    op: Comparison
-    value: AssignedValue
-    type: PropertyType
+Origin = CheckedRead | ParamRef
+"""Where a statement takes its rows from: a match, whose columns are the assigned values and the target, or a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedInsert:
-    """Insert one entity."""
+    """Insert an entity, or one for every row of `origin`; with `if_absent` only where there is none yet."""
 
     type_name: str
     kind: VariableKind
     assignments: tuple[Assign, ...]
+    if_absent: bool = False
+    origin: Origin | None = None
+    returning: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedUpsert:
+    """Set properties of the node that has a key, which is inserted where it is not there."""
+
+    type_name: str
+    key: tuple[Assign, ...]
+    assignments: tuple[Assign, ...]
+    origin: Origin | None = None
+    returning: tuple[Column, ...] = ()
+    kind: VariableKind = VariableKind.NODE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedUpdate:
-    """Set properties of every node that satisfies the predicate."""
+    """Set properties of every entity that satisfies a condition, or that a match finds."""
 
     type_name: str
+    kind: VariableKind
     assignments: tuple[Assign, ...]
-    where: Where
+    where: Condition | None = None
+    origin: CheckedRead | None = None
+    returning: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDelete:
-    """Remove every entity that satisfies the predicate; nodes take their edges along."""
+    """Remove every entity that satisfies a condition, or that a match finds; nodes take their edges along."""
 
     type_name: str
     kind: VariableKind
-    where: Where
+    where: Condition | None = None
+    origin: CheckedRead | None = None
+    returning: tuple[Column, ...] = ()
 
 
-CheckedStatement = CheckedInsert | CheckedUpdate | CheckedDelete
+CheckedStatement = CheckedInsert | CheckedUpsert | CheckedUpdate | CheckedDelete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,6 +529,17 @@ class CheckedMutation:
     statements: tuple[CheckedStatement, ...] = field(default=())
     description: str | None = None
     instruction: str | None = None
+
+    @property
+    def returning(self) -> tuple[Column, ...]:
+        """The columns of what it returns; statements that return something return the same columns."""
+        return next((one.returning for one in self.statements if one.returning), ())
+
+    @property
+    def matches(self) -> tuple[CheckedRead, ...]:
+        """The matches that its statements take their rows from."""
+        origins = (one.origin for one in self.statements)
+        return tuple(one for one in origins if isinstance(one, CheckedRead))
 
 
 Checked = CheckedRead | CheckedMutation

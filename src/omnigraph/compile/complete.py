@@ -13,7 +13,8 @@ from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, SCALARS, read_w
 from omnigraph.language.query.tree import ANY_EDGE
 from omnigraph.values import dataclass
 
-_BODY = frozenset({"match", "insert", "update", "delete"})
+_BODY = frozenset({"match", "unnest", "insert", "upsert", "update", "delete"})
+_WRITES = ("INSERT", "UPSERT", "UPDATE", "DELETE")
 _BEGUN = re.compile(r"\s*[a-z]*\Z", re.ASCII)
 BARE_HEAD = "use extensions query shell() { "
 """What makes a body a query: a body may say all that the language knows."""
@@ -98,7 +99,7 @@ def _types(expected: Expected, catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield from ((name, "node") for name in sorted(catalog.nodes))
         if expected.taken and expected.taken[-1].type == "_COLON":
             yield from ((name, "interface") for name in sorted(catalog.interfaces))
-        if expected.taken and expected.taken[-1].type in ("INSERT", "UPDATE", "DELETE"):
+        if expected.taken and expected.taken[-1].type in _WRITES:
             yield from ((name, "edge") for name in sorted(catalog.edges))
 
 
@@ -190,7 +191,7 @@ class Scope:
         for before, token in zip(
             reversed(self._tokens[:-1]), reversed(self._tokens[1:]), strict=True
         ):
-            if before.type in ("INSERT", "UPDATE", "DELETE") and token.type == "TYPE":
+            if before.type in _WRITES and token.type == "TYPE":
                 return self._find(str(token))
         return None
 

@@ -13,6 +13,7 @@ from omnigraph.compile.checked import (
     CheckedRead,
     CheckedStatement,
     CheckedUpdate,
+    CheckedUpsert,
     Pattern,
     VariableKind,
 )
@@ -42,6 +43,8 @@ class ValueDescriptor:
     nullable: bool
     item_kind: str | None = None
     vector_dim: int | None = None
+    fields: "tuple[ValueDescriptor, ...]" = ()
+    """What the records of a list hold."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; what does not apply is left out."""
@@ -51,6 +54,7 @@ class ValueDescriptor:
             "item_kind": self.item_kind,
             "vector_dim": self.vector_dim,
             "nullable": self.nullable,
+            "fields": [one.to_dict() for one in self.fields] or None,
         }
         return {name: value for name, value in facts.items() if value is not None}
 
@@ -58,8 +62,9 @@ class ValueDescriptor:
 def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
     """Describe one value in the words clients know."""
     kind, item_kind = _KINDS[value_type.scalar], None
+    fields = value_type.fields if value_type.is_list else ()
     if value_type.fields:
-        kind = "object"
+        kind, item_kind = ("list", "object") if value_type.is_list else ("object", None)
     elif value_type.is_vector:
         kind = "vector"
     elif value_type.is_list:
@@ -70,6 +75,7 @@ def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
         item_kind=item_kind,
         vector_dim=value_type.dimension,
         nullable=value_type.nullable,
+        fields=tuple(describe_value(one, type_) for one, type_ in fields),
     )
 
 
@@ -108,14 +114,25 @@ class Operation:
 def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
     """Say what a query gives, reads and writes."""
     if isinstance(checked, CheckedRead):
-        reads = {*_variable_uses(checked)}
-        for pattern in checked.patterns:
-            reads |= {*_pattern_uses(pattern, catalog)}
+        reads = _read_uses(checked, catalog)
         result = tuple(describe_value(column.name, column.type) for column in checked.columns)
         return Operation(result=result, reads=tuple(sorted(reads)))
     written = {use for s in checked.statements for use in _writes(s, catalog)}
-    ends = {use for s in checked.statements for use in _ends(s, catalog)}
-    return Operation(reads=tuple(sorted(written | ends)), writes=tuple(sorted(written)))
+    reads = {use for s in checked.statements for use in _ends(s, catalog)} | written
+    for match in checked.matches:
+        reads |= _read_uses(match, catalog)
+    return Operation(
+        result=tuple(describe_value(one.name, one.type) for one in checked.returning),
+        reads=tuple(sorted(reads)),
+        writes=tuple(sorted(written)),
+    )
+
+
+def _read_uses(read: CheckedRead, catalog: Catalog) -> set[TypeUse]:
+    uses = {*_variable_uses(read)}
+    for pattern in read.patterns:
+        uses |= {*_pattern_uses(pattern, catalog)}
+    return uses
 
 
 def _variable_uses(read: CheckedRead) -> Iterator[TypeUse]:
@@ -139,9 +156,7 @@ def _edge_uses(name: str, catalog: Catalog) -> Iterator[TypeUse]:
 
 def _writes(statement: CheckedStatement, catalog: Catalog) -> Iterator[TypeUse]:
     match statement:
-        case CheckedUpdate():
-            yield TypeUse("node", statement.type_name)
-        case CheckedInsert():
+        case CheckedInsert() | CheckedUpsert() | CheckedUpdate():
             yield TypeUse(str(statement.kind), statement.type_name)
         case CheckedDelete():
             yield TypeUse(str(statement.kind), statement.type_name)

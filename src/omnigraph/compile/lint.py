@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.compile.check import check_findings, find_repeated_names
 from omnigraph.compile.checked import (
     Checked,
@@ -241,7 +241,7 @@ def _find_never_set(outcomes: Sequence[_Outcome], catalog: Catalog) -> Iterator[
             queries[update.type_name][outcome.query.name.text] = outcome.query.name.span
             assigned[update.type_name] |= {a.property for a in update.assignments}
     for type_name, names in queries.items():
-        node = catalog.nodes[type_name]
+        node = catalog.table(type_name)
         for name in sorted(_settable(node) - assigned[type_name]):
             yield Diagnostic(
                 message=f"'{type_name}.{name}' is never set by an update of this file"
@@ -261,10 +261,10 @@ def _updates(checked: Checked | None) -> Iterator[CheckedUpdate]:
         yield from (s for s in checked.statements if isinstance(s, CheckedUpdate))
 
 
-def _settable(node: NodeType) -> set[str]:
-    key = node.key.columns if node.key else ()
+def _settable(type_: TableType) -> set[str]:
+    key = type_.key_columns if isinstance(type_, NodeType) else ()
     return {
         name
-        for name, declared in node.properties.items()
+        for name, declared in type_.properties.items()
         if declared.type.nullable and declared.embed is None and name not in key
     }

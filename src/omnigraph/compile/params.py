@@ -2,12 +2,14 @@
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
 from omnigraph.catalog.values import (
@@ -18,6 +20,7 @@ from omnigraph.catalog.values import (
     parse_date,
     parse_datetime,
     parse_integer,
+    to_arrow,
     to_utc,
 )
 from omnigraph.compile.checked import Checked, CheckedRead, Demand, Parameter, ParamRef
@@ -137,13 +140,15 @@ def _native(value: object) -> object:
             return value.tolist()
         case pa.Scalar():
             return value.as_py()
-        case pa.Array() | pa.ChunkedArray():
+        case pa.Array() | pa.ChunkedArray() | pa.Table() | pa.RecordBatch():
             return value.to_pylist()
         case _:
             return value
 
 
 def _to_declared(value: object, declared: PropertyType) -> object | _Refusal:
+    if declared.fields:
+        return _records(value, declared)
     if declared.is_vector:
         return _vector(value, declared)
     if declared.is_list:
@@ -239,6 +244,84 @@ def _list(value: object, declared: PropertyType) -> object | _Refusal:
     return tuple(found)
 
 
+# ---- records, as columns: a mutation may bring thousands of them
+
+
+def _records(value: object, declared: PropertyType) -> object | _Refusal:
+    """Turn records into a table, one column per field; a field that a record leaves out is NULL."""
+    if not isinstance(value, list | tuple):
+        return _make_type_refusal(value, declared)
+    for position, one in enumerate(value):
+        if not isinstance(one, Mapping):
+            return _Refusal("P01", f"{declared.required()}", f"{_kind(one)} at {position}")
+    names = [name for name, _ in declared.fields]
+    unknown = set[object]().union(*value).difference(names)
+    if unknown:
+        return _refuse_field(value, unknown, declared)
+    columns: dict[str, pa.Array] = {}
+    for name, type_ in declared.fields:
+        column = _record_column([one.get(name) for one in value], type_)
+        if isinstance(column, _Refusal):
+            return _Refusal(column.code, f"{declared.required()}", f"{column.came}, '{name}'")
+        columns[name] = column
+    table: object = pa.table(columns)
+    return table
+
+
+def _refuse_field(
+    records: Sequence[Mapping[Any, object]], unknown: set[object], declared: PropertyType
+) -> _Refusal:
+    position = next(at for at, one in enumerate(records) if unknown.intersection(one))
+    name = next(one for one in records[position] if one in unknown)
+    return _Refusal("P01", f"{declared.required()}", f"the unknown field '{name}' at {position}")
+
+
+def _record_column(values: list[object], declared: PropertyType) -> pa.Array | _Refusal:
+    """Bind one field of all records at once if all values are plainly of its type, else one by one."""
+    column = _plain_column(values, declared)
+    if column is None:
+        found = []
+        for position, value in enumerate(values):
+            one = None if value is None else _to_declared(_native(value), declared)
+            if isinstance(one, _Refusal):
+                return _Refusal(one.code, one.wanted, f"{one.came} at {position}")
+            found.append(one)
+        kind = Scalar.STRING if declared.is_blob else declared.scalar
+        column = to_arrow(found, replace(declared, scalar=kind))
+    if column.null_count and not declared.nullable:
+        position = pc.index(column.is_null(), True).as_py()
+        return _Refusal("P05", str(declared), f"null at {position}")
+    return column
+
+
+_PLAIN_KINDS: Mapping[Scalar, type] = {
+    Scalar.STRING: str,
+    Scalar.BOOL: bool,
+    Scalar.I32: int,
+    Scalar.I64: int,
+    Scalar.U32: int,
+    Scalar.U64: int,
+    Scalar.F64: float,
+}
+
+
+def _plain_column(values: list[object], declared: PropertyType) -> pa.Array | None:
+    """The column of values that have exactly the type of their field; None when it takes a closer look."""
+    wanted = _PLAIN_KINDS.get(declared.scalar)
+    if (
+        not declared.is_plain
+        or wanted is None
+        or not set(map(type, values)) <= {wanted, type(None)}
+    ):
+        return None
+    try:
+        column = pa.array(values, declared.arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        return None
+    is_float = declared.scalar is Scalar.F64
+    return None if is_float and not pc.all(pc.is_finite(column), min_count=0).as_py() else column
+
+
 def _vector(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, list | tuple):
         return _make_type_refusal(value, declared)
@@ -293,9 +376,9 @@ def bind_arguments(
     offset and an edit distance cannot be negative, and the constant of a fusion must be positive.
     """
     values = bind(checked.params, given, strict=strict)
-    if isinstance(checked, CheckedRead):
-        for demand in checked.demands:
-            _require(demand, values[demand.parameter.name])
+    reads = (checked,) if isinstance(checked, CheckedRead) else checked.matches
+    for demand in (one for read in reads for one in read.demands):
+        _require(demand, values[demand.parameter.name])
     return values
 
 

@@ -103,8 +103,9 @@ def _spell(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
         return dict(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
+    for spelled in ("tolist", "to_pylist"):
+        if hasattr(value, spelled):
+            return getattr(value, spelled)()
     return list(value) if isinstance(value, tuple | set | frozenset) else str(value)
 
 

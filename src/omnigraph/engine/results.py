@@ -1,13 +1,14 @@
 """What writes return: a commit as users see it, and what each kind of write did."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
 from omnigraph.catalog.diff.steps import Step
-from omnigraph.display import Grid, Sheet, Shown, count_of, spell_moment
+from omnigraph.catalog.values import spell_wire
+from omnigraph.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, spell_moment
 from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.runtime import datetime_of, us_of
@@ -150,19 +151,33 @@ class MutationResult(Shown):
     commit: Commit | None
     replayed: bool = False
     """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    columns: Sequence[str] = ()
+    """Names of the columns that `returning` asks for."""
+    rows: Sequence[Mapping[str, Any]] = ()
+    """What `returning` asks for of every row that was written, as JSON-shaped values."""
 
     def _sheet(self) -> Sheet:
-        """What changed, and the commit."""
+        """What changed, what is returned of it, and the commit."""
         changed = (
             f"{count_of(self.affected_nodes, 'node')}, {count_of(self.affected_edges, 'edge')}"
         )
         return Sheet(
             title=f"{self.query_name} on {self.branch}: {changed} changed",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed),
+            grids=(self.grid(),) if self.columns else (),
         )
+
+    def grid(self) -> Grid:
+        """What is returned, one row each."""
+        shown = [[row[name] for name in self.columns] for row in self.rows[:ROWS_SHOWN_MAX]]
+        return Grid(columns=list(self.columns), rows=shown, total=len(self.rows))
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
+        returned = {
+            "columns": list(self.columns),
+            "rows": [{name: spell_wire(row[name]) for name in self.columns} for row in self.rows],
+        }
         return {
             "branch": self.branch,
             "query_name": self.query_name,
@@ -170,6 +185,7 @@ class MutationResult(Shown):
             "affected_edges": self.affected_edges,
             "actor_id": self.actor,
             "commit": None if self.commit is None else self.commit.to_dict(),
+            **(returned if self.columns else {}),
             **show_replayed(self.replayed),
         }
 

@@ -84,6 +84,8 @@ def read_mutation(body: Body) -> MutationResult:
         actor=body["actor_id"],
         commit=_read_commit_of(body),
         replayed=body.get("replayed", False),
+        columns=body.get("columns", ()),
+        rows=body.get("rows", ()),
     )
 
 

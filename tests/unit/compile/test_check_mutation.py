@@ -9,9 +9,11 @@ from omnigraph.compile.checked import (
     CheckedDelete,
     CheckedInsert,
     CheckedUpdate,
+    Compare,
     Const,
     Now,
     ParamRef,
+    PropertyRef,
     VariableKind,
 )
 from omnigraph.errors import DataError, QueryError
@@ -34,7 +36,10 @@ def test_the_ends_of_an_edge_become_columns() -> None:
 def test_a_predicate_on_an_end_is_on_its_column() -> None:
     (statement,) = mutation('delete CallsAt where to = "BEANR"').statements
     assert isinstance(statement, CheckedDelete)
-    assert (statement.where.column, statement.where.op) == ("dst", "=")
+    where = statement.where
+    assert isinstance(where, Compare)
+    assert isinstance(where.left, PropertyRef)
+    assert (where.left.property, where.op) == ("dst", "=")
 
 
 def test_literals_take_the_type_of_their_property() -> None:
@@ -62,9 +67,10 @@ def test_literals_take_the_type_of_their_property() -> None:
 def test_a_predicate_literal_keeps_its_own_type() -> None:
     (statement,) = mutation("update Vessel set { active: true } where dwt > 2.5").statements
     assert isinstance(statement, CheckedUpdate)
-    assert isinstance(statement.where.value, Const)
-    assert statement.where.value.value == 2.5
-    assert str(statement.where.type) == "I64?"
+    assert isinstance(statement.where, Compare)
+    assert isinstance(statement.where.right, Const)
+    assert statement.where.right.value == 2.5
+    assert str(statement.where.left.type) == "I64?"
 
 
 def test_a_node_wins_over_an_edge_of_the_same_name() -> None:

@@ -138,11 +138,49 @@ READ = st.builds(
     limit=BOUND,
     offset=BOUND,
 )
-PREDICATE = st.builds(tree.Predicate, property=named(PROPERTIES), op=OPS, value=EXPRESSION)
+RETURNED = listed(st.builds(tree.Item, expr=EXPRESSION, alias=st.none() | named(WORDS)), 0, 2)
+STAGE = st.builds(
+    tree.Stage,
+    clauses=listed(FLAT, 1, 2),
+    items=listed(st.builds(tree.Item, expr=EXPRESSION, alias=st.none() | named(WORDS)), 1, 2),
+)
+ORIGIN = one_of(
+    st.none(),
+    st.builds(tree.Matched, clauses=listed(nested(FLAT), 1, 3), stages=listed(STAGE, 0, 1)),
+    st.builds(tree.Unnest, parameter=named(st.sampled_from(["k", "ghost"])), item=named(VARIABLES)),
+)
 STATEMENT = one_of(
-    st.builds(tree.Insert, type_name=named(TYPES), assignments=MATCHES),
-    st.builds(tree.Update, type_name=named(TYPES), assignments=MATCHES, predicate=PREDICATE),
-    st.builds(tree.Delete, type_name=named(TYPES), predicate=PREDICATE),
+    st.builds(
+        tree.Insert,
+        type_name=named(TYPES),
+        assignments=MATCHES,
+        if_absent=st.booleans(),
+        returning=RETURNED,
+        origin=ORIGIN,
+    ),
+    st.builds(
+        tree.Upsert,
+        type_name=named(TYPES),
+        key=MATCHES,
+        assignments=MATCHES,
+        returning=RETURNED,
+        origin=ORIGIN,
+    ),
+    st.builds(
+        tree.Update,
+        target=named(one_of(TYPES, VARIABLES)),
+        assignments=MATCHES,
+        where=st.none() | CONDITION,
+        returning=RETURNED,
+        origin=ORIGIN,
+    ),
+    st.builds(
+        tree.Delete,
+        target=named(one_of(TYPES, VARIABLES)),
+        where=st.none() | CONDITION,
+        returning=RETURNED,
+        origin=ORIGIN,
+    ),
 )
 PARAM = st.builds(
     tree.Param,

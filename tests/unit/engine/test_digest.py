@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.diff.digest import can_digest, digest_column, digest_nulls
-from omnigraph.engine.diff.equality import same
+from omnigraph.engine.equality import same
 
 COLUMNS = [
     pa.array([1, None, 2, 1, 0, -1]),

@@ -60,6 +60,8 @@ class ChangeOutput(TypedDict):
     affected_edges: int
     actor_id: str | None
     commit: CommitOutput | None
+    columns: NotRequired[list[str]]
+    rows: NotRequired[list[Row]]
     replayed: NotRequired[bool]
 
 
@@ -299,6 +301,7 @@ class ParamOutput(TypedDict):
     item_kind: NotRequired[str]
     vector_dim: NotRequired[int]
     nullable: bool
+    fields: NotRequired[list["ParamOutput"]]
 
 
 class QueryCatalogEntry(TypedDict):

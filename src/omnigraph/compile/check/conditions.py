@@ -373,9 +373,6 @@ def check_value(expr: tree.Expr, scope: Scope, context: Context) -> Operand | No
         case tree.StarExpr():
             message = f"'${expr.variable}.*' stands for several columns and is an item of return by itself"
             context.findings.report("T61", expr.span, message)
-        case tree.RowExpr():
-            message = f"'$.{expr.property}' is a property of the row that a statement writes; a read has none"
-            context.findings.report("T36", expr.span, message)
         case _:
             condition = check_condition(expr, scope, context)
             return None if condition is None else make_truth(condition)

@@ -160,8 +160,6 @@ def render_expression(expr: tree.Expr) -> str:
             return f"{_block_word(expr)} {{ … }}"
         case tree.StarExpr():
             return f"${expr.variable}.*"
-        case tree.RowExpr():
-            return f"$.{expr.property}"
         case tree.ListExpr():
             return "[…]"
         case tree.Minus():
@@ -207,6 +205,8 @@ def _literal_text(expr: tree.LiteralExpr) -> str:
 
 def _unbound(expr: tree.PropertyExpr, scope: Scope, context: Context) -> str:
     name = expr.variable
+    if not name:
+        return f"'$.{expr.property}' is a property of the row that is updated, and here is none"
     if name == ANONYMOUS:
         return "'$_' is anonymous and has no properties; give the variable a name"
     if name in context.params:
@@ -348,12 +348,14 @@ def comparable(left: PropertyType, right: PropertyType) -> bool:
 
 def member_of(item: PropertyType, container: PropertyType) -> bool:
     """Whether a value can be an item of a list type."""
-    is_list = container.is_list and not container.is_blob
+    is_list = container.is_list and not container.is_blob and not container.fields
     return is_list and item.is_plain and _akin(item, container)
 
 
 def storable(given: PropertyType, target: PropertyType) -> bool:
     """Whether a value of one type may be assigned to a property of another."""
+    if given.fields:
+        return False
     if target.is_vector or given.is_vector:
         return target.dimension == given.dimension
     if target.is_list or given.is_list:

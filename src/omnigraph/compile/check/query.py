@@ -2,52 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import (
     ANONYMOUS,
     Context,
     Namer,
-    Scope,
     list_block_introductions,
     list_introductions,
 )
-from omnigraph.compile.check.expressions import check_parameter
-from omnigraph.compile.check.items import (
-    check_columns,
-    check_having,
-    check_left_names,
-    check_per,
-)
 from omnigraph.compile.check.mutation import check_mutation
-from omnigraph.compile.check.order import check_sort_keys
-from omnigraph.compile.check.pattern import check_block, check_pattern
-from omnigraph.compile.checked import (
-    Aggregate,
-    Bm25,
-    Checked,
-    CheckedRead,
-    CheckedStage,
-    Const,
-    Demand,
-    Nearest,
-    Parameter,
-    ParamRef,
-    Pattern,
-    Rrf,
-    TextMatch,
-)
-from omnigraph.compile.plan.visit import walk
+from omnigraph.compile.check.pattern import check_block
+from omnigraph.compile.check.read import check_read
+from omnigraph.compile.checked import Checked, Parameter
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.language.diagnostics import (
     Diagnostic,
     Findings,
     Stage,
-    list_alternatives,
     locate,
     query_error,
 )
@@ -146,17 +121,37 @@ def _problem(found: Diagnostic, catalog: Catalog) -> Problem:
 
 def _list_names(body: tree.Read | tuple[tree.Statement, ...]) -> Counter[str]:
     """Count where the names of variables are introduced."""
-    if isinstance(body, tuple):
-        return Counter()
     found: Counter[str] = Counter()
-    parts: tuple[tree.Stage | tree.Read, ...] = (*body.stages, body)
-    for part in parts:
-        shown = [*(item.expr for item in part.items), *part.having]
-        shown += [key.expr for key in part.order]
-        found += list_introductions(part.clauses) + list_block_introductions(*shown)
+    if isinstance(body, tuple):
+        for statement in body:
+            found += _list_statement_names(statement)
+        return found
+    found += list_introductions(body.clauses) + _list_shown_names(body)
+    found += _list_stage_names(body.stages)
     for _, other in body.union:
         found += _list_names(other)
     return found
+
+
+def _list_statement_names(statement: tree.Statement) -> Counter[str]:
+    if not isinstance(statement.origin, tree.Matched):
+        return Counter()
+    set_ = () if isinstance(statement, tree.Delete) else statement.assignments
+    found = list_introductions(statement.origin.clauses)
+    found += _list_stage_names(statement.origin.stages)
+    return found + list_block_introductions(*(one.value for one in set_))
+
+
+def _list_stage_names(stages: Iterable[tree.Stage]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for stage in stages:
+        found += list_introductions(stage.clauses) + _list_shown_names(stage)
+    return found
+
+
+def _list_shown_names(part: tree.Stage | tree.Read) -> Counter[str]:
+    shown = [*(item.expr for item in part.items), *part.having, *(key.expr for key in part.order)]
+    return list_block_introductions(*shown)
 
 
 # ---- parameters
@@ -215,6 +210,8 @@ def _declaration_problem(param: tree.Param) -> str | None:
         return f"begins with '{RESERVED_PREFIX}', and such names are reserved"
     if param.name.text == ANONYMOUS:
         return "stands for nobody: '$_' is the anonymous variable"
+    if written.fields:
+        return _records_problem(written)
     if written.dimension is not None:
         if 1 <= written.dimension <= DIMENSION_MAX:
             return None
@@ -226,7 +223,24 @@ def _declaration_problem(param: tree.Param) -> str | None:
     return None
 
 
+def _records_problem(written: tree.ParamType) -> str | None:
+    names = Counter(one.name.text for one in written.fields)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
+        return f"has two fields '{twice}'; one of them must go"
+    if any(one.type.fields for one in written.fields):
+        return "has records inside of records; a field is a scalar, a list of scalars or a Vector"
+    wrong = ((one, _declaration_problem(one)) for one in written.fields)
+    first = next(((one, problem) for one, problem in wrong if problem is not None), None)
+    return None if first is None else f"has a field '{first[0].name.text}' that {first[1]}"
+
+
 def _type(written: tree.ParamType) -> PropertyType:
+    if written.fields:
+        fields = tuple((one.name.text, _type(one.type)) for one in written.fields)
+        return PropertyType(
+            scalar=Scalar.STRING, is_list=True, nullable=written.nullable, fields=fields
+        )
     if written.dimension is not None:
         return PropertyType(
             scalar=Scalar.F32, dimension=written.dimension, nullable=written.nullable
@@ -236,197 +250,3 @@ def _type(written: tree.ParamType) -> PropertyType:
         is_list=written.is_list,
         nullable=written.nullable,
     )
-
-
-# ---- reads
-
-
-_ROWS = PropertyType(scalar=Scalar.I64)
-
-
-def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
-    """Check a read; what it returns counts only when nothing was reported."""
-    first = _check_single(query, read, context)
-    joined = tuple((every, _check_single(query, one, context)) for every, one in read.union)
-    for (_, other), (_, written) in zip(joined, read.union, strict=True):
-        _check_joined(first, other, written, context)
-    if read.union:
-        _check_union_order(read, first, context)
-    checked = replace(first, union=joined, variables=context.variables)
-    return replace(checked, demands=list_demands(checked))
-
-
-def _check_single(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
-    """Check the stages of a read and its result."""
-    before: Scope | None = None
-    stages = []
-    for written in read.stages:
-        stage, before = _check_stage(written, before, context)
-        stages.append(stage)
-    matched, scope = check_pattern(read.clauses, context, before)
-    asked = len(scope.blocks)
-    projected = check_columns(read, scope, context)
-    return CheckedRead(
-        name=query.name.text,
-        params=context.params,
-        pattern=matched,
-        variables=context.variables,
-        columns=projected,
-        distinct=read.distinct,
-        having=check_having(read, scope, context),
-        order=check_sort_keys(read, projected, scope, context),
-        blocks=tuple(scope.blocks[asked:]),
-        limit=_check_bound("limit", read.limit, context),
-        offset=_check_bound("offset", read.offset, context),
-        description=query.description,
-        instruction=query.instruction,
-        stages=tuple(stages),
-    )
-
-
-def _check_stage(
-    written: tree.Stage, before: Scope | None, context: Context
-) -> tuple[CheckedStage, Scope]:
-    """Check a stage; also give the names that it leaves."""
-    matched, scope = check_pattern(written.clauses, context, before)
-    asked = len(scope.blocks)
-    columns = check_columns(written, scope, context)
-    having = check_having(written, scope, context)
-    order = check_sort_keys(written, columns, scope, context)
-    after, entities = check_left_names(written, columns, scope, context)
-    stage = CheckedStage(
-        pattern=matched,
-        columns=columns,
-        entities=entities,
-        distinct=written.distinct,
-        having=having,
-        order=order,
-        per=check_per(written, columns, scope, context),
-        blocks=tuple(scope.blocks[asked:]),
-        limit=_check_bound("limit", written.limit, context),
-        offset=_check_bound("offset", written.offset, context),
-    )
-    return stage, after
-
-
-def _check_joined(
-    first: CheckedRead, other: CheckedRead, written: tree.Read, context: Context
-) -> None:
-    """Check that a read of a union gives the columns of the first, and leaves order and bounds to the whole."""
-    columns, others = (
-        [(one.name, replace(one.type, nullable=True, enum_values=())) for one in read.columns]
-        for read in (first, other)
-    )
-    if columns != others:
-        context.findings.report(
-            "T62",
-            written.span,
-            f"the reads of a union have equal columns; the first has {_list_columns(first)},"
-            f" this one {_list_columns(other)}",
-        )
-    if written.order or written.limit or written.offset:
-        message = (
-            "order, offset and limit stand behind the last read of a union, for all of its rows"
-        )
-        context.findings.report("T62", written.span, message)
-
-
-def _check_union_order(read: tree.Read, first: CheckedRead, context: Context) -> None:
-    """Check that the rows of a union are ordered by columns: entities of one read mean nothing in another."""
-    for written, key in zip(read.order, first.order, strict=False):
-        if not isinstance(key.key, str):
-            message = f"the rows of a union are ordered by its columns: {_list_columns(first)}"
-            context.findings.report("T62", written.span, message)
-
-
-def _list_columns(read: CheckedRead) -> str:
-    return ", ".join(f"{one.name}: {one.type}" for one in read.columns) or "none"
-
-
-def _check_bound(
-    word: str, expr: tree.LiteralExpr | tree.VariableExpr | None, context: Context
-) -> Const | ParamRef | None:
-    match expr:
-        case None:
-            return None
-        case tree.LiteralExpr() if expr.form == "int":
-            return Const(value=expr.value, type=_ROWS, span=expr.span)
-        case tree.LiteralExpr():
-            context.findings.report("T7", expr.span, f"{word} takes an integer, not {expr.form}")
-        case tree.VariableExpr() if expr.name not in context.params:
-            reason = list_alternatives(expr.name, context.params, "parameters")
-            message = (
-                f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
-            )
-            context.findings.report("T25", expr.span, message)
-        case tree.VariableExpr():
-            return _check_integer_parameter(word, expr, context)
-    return None
-
-
-def _check_integer_parameter(
-    word: str, expr: tree.VariableExpr, context: Context
-) -> ParamRef | None:
-    found = check_parameter(expr, context)
-    if found.type.is_plain and found.type.scalar in INTEGERS:
-        return found
-    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
-    context.findings.report("T7", expr.span, message)
-    return None
-
-
-# ---- demands
-
-
-_Use = tuple[Const | ParamRef | None, str, int | None]
-
-
-def list_demands(read: CheckedRead) -> tuple[Demand, ...]:
-    """What a read asks of its parameters."""
-    return tuple(
-        Demand(parameter=used, word=word, least=least)
-        for used, word, least in _uses(read)
-        if isinstance(used, ParamRef)
-    )
-
-
-def _uses(read: CheckedRead) -> Iterator[_Use]:
-    parts: tuple[CheckedStage | CheckedRead, ...] = (*read.stages, read)
-    for part in parts:
-        yield part.limit, "limit", 0
-        yield part.offset, "offset", 0
-        yield from _expression_uses(part.having)
-        for column in part.columns:
-            yield from _expression_uses(column.expr)
-        for key in part.order:
-            if not isinstance(key.key, str):
-                yield from _expression_uses(key.key)
-    for pattern in read.patterns:
-        yield from _pattern_uses(pattern)
-    for _, other in read.union:
-        yield from _uses(other)
-
-
-def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
-    for condition in pattern.conditions:
-        yield from _expression_uses(condition)
-    for block in pattern.nested:
-        yield from _pattern_uses(block)
-
-
-def _expression_uses(expr: object) -> Iterator[_Use]:
-    for one in walk(expr):
-        match one:
-            case TextMatch():
-                yield one.query, f"the query text of {one.function}", None
-                yield one.distance, "the edit distance of fuzzy", 0
-            case Nearest():
-                yield one.query, "the query of nearest", None
-            case Bm25():
-                yield one.query, "the query text of bm25", None
-            case Rrf():
-                yield one.k, "the constant k of rrf", 1
-            case Aggregate():
-                yield one.fraction, "the fraction of percentile", 0
-            case _:
-                pass

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.types import stored_type
 from omnigraph.catalog.values import json_column
 from omnigraph.engine.diff.candidates import candidates
-from omnigraph.engine.diff.equality import Mask, differs
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
+from omnigraph.engine.equality import Mask, differs
 from omnigraph.limits import COMPARE_ROWS_MAX
 from omnigraph.storage.addresses import chunk_rows, rows_at
 from omnigraph.storage.arrow import column

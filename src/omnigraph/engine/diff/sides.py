@@ -21,9 +21,9 @@ from omnigraph.engine.diff.candidates import (
     find_pruned_rows,
 )
 from omnigraph.engine.diff.digest import can_digest, digest_column, digest_nulls
-from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import Comparison, Pair, Step, drop_equal, pair_columns
+from omnigraph.engine.equality import Mask
 from omnigraph.limits import COMPARE_SPLIT_ROWS, SIDE_BATCH_BYTES, SIDE_BATCH_ROWS
 from omnigraph.pipeline.input.splits import cut_runs
 from omnigraph.pipeline.runner import KEY

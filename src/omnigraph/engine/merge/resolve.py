@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
 from omnigraph.engine.diff.candidates import candidates
-from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import Comparison, find_changed_rows, pair_columns
+from omnigraph.engine.equality import Mask
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.ids import Granularity
 from omnigraph.storage.addresses import find_addresses_in

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
-from omnigraph.engine.diff.equality import Mask
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import pair_columns
+from omnigraph.engine.equality import Mask
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import TableRelation
 from omnigraph.engine.merge.resolve import (

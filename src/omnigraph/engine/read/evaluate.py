@@ -72,7 +72,7 @@ class RowSource(Protocol):
 def repeat_value(value: object, type_: PropertyType, rows: int) -> pa.Array:
     """Repeat one value as a column."""
     one = to_arrow([value], type_)
-    return one.take(pa.array(np.zeros(rows, dtype=np.int64)))
+    return one if rows == 1 else one.take(pa.array(np.zeros(rows, dtype=np.int64)))
 
 
 # ---- values

@@ -1,23 +1,31 @@
 """The verb mutate: all statements of a query in one commit, or none."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from omnigraph.catalog.values import json_column
 from omnigraph.commit.plan import mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.compile.checked import CheckedInsert, CheckedMutation
+from omnigraph.compile.checked import CheckedInsert, CheckedMutation, Column
 from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import enter
 from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.matches import open_matches
+from omnigraph.engine.write.mutating import Counts, Mutating
 from omnigraph.engine.write.prepare import check_deltas, open_committed_rows, prepare_deltas
-from omnigraph.engine.write.statements import Counts, Mutating, run_statements
+from omnigraph.engine.write.statements import run_statements
+from omnigraph.engine.write.table_source import GivenValues
 from omnigraph.engine.writer import Prepared
-from omnigraph.errors import QueryError
+from omnigraph.errors import QueryError, ResourceLimit
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.language.source import Source
+from omnigraph.limits import RETURNED_BYTES_KEPT_MAX
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
@@ -69,14 +77,16 @@ def mutate(
 
     def prepare(view: View) -> Prepared[Counts]:
         committed = open_committed_rows(engine, view)
+        given = GivenValues(values, now)
+        mutation = engine.plans.mutation(view.accepted, source, name)
         mutating = Mutating(
             catalog=view.catalog,
             committed=committed,
-            params=values,
-            now=now,
+            given=given,
             runtime=engine.runtime,
+            run_match=open_matches(engine, view, given, committed),
         )
-        deltas = run_statements(engine.plans.mutation(view.accepted, source, name), mutating)
+        deltas = run_statements(mutation, mutating)
         if dry_run:
             check_deltas(view, deltas, committed)
             return Prepared(None, mutating.counts)
@@ -89,7 +99,7 @@ def mutate(
         request,
         header,
         prepare,
-        lambda counts: _make_receipt(compiled.name, counts),
+        lambda counts: _make_kept_receipt(compiled, counts),
         str(header.commit_kind),
         # An update conflicts with changes since it began, and has to know them from earlier ones.
         may_rely_on_memory=_only_inserts(compiled) and if_commit is None and not dry_run,
@@ -101,20 +111,51 @@ def mutate(
         branch=target,
         actor=actor,
         commit=view_commit(done.commit),
-        **_make_receipt(compiled.name, done.outcome),
+        **_make_receipt(compiled, done.outcome),
     )
 
 
-def _make_receipt(query_name: str, counts: Counts) -> Receipt:
-    return {
-        "query_name": query_name,
+def _make_receipt(mutation: CheckedMutation, counts: Counts) -> Receipt:
+    facts = {
+        "query_name": mutation.name,
         "affected_nodes": counts.nodes,
         "affected_edges": counts.edges,
     }
+    if not mutation.returning:
+        return facts
+    return facts | {
+        "columns": [one.name for one in mutation.returning],
+        "rows": _spell_rows(mutation.returning, counts.returned),
+    }
+
+
+def _spell_rows(columns: Sequence[Column], returned: Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """Spell what statements return as JSON-shaped values, one statement after the other."""
+    found: list[dict[str, Any]] = []
+    names = [one.name for one in columns]
+    for table in returned:
+        spelled = [json_column(table[one.name], one.type) for one in columns]
+        found += [dict(zip(names, row, strict=True)) for row in zip(*spelled, strict=True)]
+    return found
+
+
+def _make_kept_receipt(mutation: CheckedMutation, counts: Counts) -> Receipt:
+    """The receipt that the manifest keeps for a repetition: it refuses to keep much."""
+    receipt = _make_receipt(mutation, counts)
+    size = len(json.dumps(receipt)) if mutation.returning else 0
+    if size > RETURNED_BYTES_KEPT_MAX:
+        raise ResourceLimit(
+            "bytes that a mutation with an idempotency key returns",
+            RETURNED_BYTES_KEPT_MAX,
+            size,
+            "return fewer columns or rows, or leave the key or 'returning' out",
+        )
+    return receipt
 
 
 def _only_inserts(mutation: CheckedMutation) -> bool:
-    return all(isinstance(statement, CheckedInsert) for statement in mutation.statements)
+    inserts = all(isinstance(statement, CheckedInsert) for statement in mutation.statements)
+    return inserts and not mutation.matches
 
 
 def _replay(known: Replay, target: BranchName, actor: str | None) -> MutationResult:

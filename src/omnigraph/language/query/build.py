@@ -35,6 +35,7 @@ from omnigraph.language.query.tree import (
     ListExpr,
     LiteralExpr,
     LiteralForm,
+    Matched,
     Minus,
     Name,
     NearestExpr,
@@ -46,7 +47,6 @@ from omnigraph.language.query.tree import (
     OrderKey,
     Param,
     ParamType,
-    Predicate,
     PropertyExpr,
     PropertyMatch,
     Query,
@@ -59,7 +59,9 @@ from omnigraph.language.query.tree import (
     TextExpr,
     TextFunction,
     Traversal,
+    Unnest,
     Update,
+    Upsert,
     VariableExpr,
 )
 from omnigraph.language.source import Span
@@ -114,6 +116,17 @@ def _variable(token: Token) -> Name:
     return Name(token[1:], span_of(token))
 
 
+def _chain_stages(
+    matched: tuple[Clause, ...], parts: list[tuple[Stage, tuple[Clause, ...]]]
+) -> tuple[tuple[Stage, ...], tuple[Clause, ...]]:
+    """Give every stage the match before it; what the last one is followed by remains."""
+    stages = []
+    for stage, following in parts:
+        stages.append(replace(stage, clauses=matched))
+        matched = following
+    return tuple(stages), matched
+
+
 def _literal(
     form: LiteralForm, value: str | int | float | bool | None, *tokens: Token
 ) -> LiteralExpr:
@@ -164,6 +177,18 @@ class TreeBuilder(Transformer[Token, Any]):
         span = _join_spans(start, mark or end)
         return ParamType(dimension=whole(size), nullable=mark is not None, span=span)
 
+    def records_type(
+        self, start: Token, fields: _Block, end: Token, mark: Token | None
+    ) -> ParamType:
+        span = _join_spans(start, mark or end)
+        return ParamType(is_list=True, fields=fields.parts, nullable=mark is not None, span=span)
+
+    def fields(self, *parts: Any) -> _Block:
+        return _block(parts)
+
+    def field(self, name: Token, type_: ParamType) -> Param:
+        return Param(name=_name(name), type=type_, span=_join_spans(name, type_))
+
     def mcp(self, name: Token, *parts: Any) -> tuple[Token, tuple[Option, ...]]:
         return name, parts[:-1]
 
@@ -197,12 +222,8 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def single(self, matched: tuple[Clause, ...], *rest: Any) -> Read:
         *parts, last = rest
-        final = cast(Read, last)
-        stages = []
-        for stage, following in parts:
-            stages.append(replace(stage, clauses=matched))
-            matched = following
-        return replace(final, clauses=matched, stages=tuple(stages))
+        stages, clauses = _chain_stages(matched, parts)
+        return replace(cast(Read, last), clauses=clauses, stages=stages)
 
     def matched(self, _start: Token, clauses: tuple[Clause, ...], _end: Token) -> Any:
         return clauses
@@ -324,8 +345,6 @@ class TreeBuilder(Transformer[Token, Any]):
     def operator(self, token: Token) -> Token:
         return token
 
-    relation = operator
-
     def compare(self, left: Expr, op: Token, right: Expr) -> Compare:
         operator = cast(Comparison, str(op))
         return Compare(left=left, op=operator, right=right, span=_join_spans(left, right))
@@ -436,6 +455,9 @@ class TreeBuilder(Transformer[Token, Any]):
             variable=variable[1:], property=str(word), span=_join_spans(variable, word)
         )
 
+    def row_property(self, row: Token, word: Token) -> PropertyExpr:
+        return PropertyExpr(variable="", property=str(word), span=_join_spans(row, word))
+
     def now(self, word: Token, end: Token) -> NowExpr:
         return NowExpr(span=_join_spans(word, end))
 
@@ -511,36 +533,105 @@ class TreeBuilder(Transformer[Token, Any]):
     def statements(self, *statements: Statement) -> tuple[Statement, ...]:
         return statements
 
-    def insert(self, word: Token, type_name: Token, assignments: _Block) -> Insert:
+    def matched_write(self, matched: tuple[Clause, ...], *rest: Any) -> Statement:
+        *parts, last = rest
+        statement = cast(Statement, last)
+        stages, clauses = _chain_stages(matched, parts)
+        start = matched[0].span if matched else statement.span
+        origin = Matched(clauses=clauses, stages=stages, span=start)
+        return replace(statement, origin=origin, span=_join_spans(origin, statement))
+
+    def unnested_write(
+        self, word: Token, parameter: Token, item: Token, statement: Statement
+    ) -> Statement:
+        origin = Unnest(
+            parameter=_variable(parameter), item=_variable(item), span=_join_spans(word, item)
+        )
+        return replace(statement, origin=origin, span=_join_spans(word, statement))
+
+    def insert(
+        self,
+        word: Token,
+        type_name: Token,
+        assignments: _Block,
+        absent: Token | None,
+        returning: _Block | None,
+    ) -> Insert:
         return Insert(
             type_name=_name(type_name),
             assignments=assignments.parts,
-            span=_join_spans(word, assignments),
+            if_absent=absent is not None,
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or absent or assignments),
+        )
+
+    def upsert(
+        self,
+        word: Token,
+        type_name: Token,
+        key: _Block,
+        assignments: _Block,
+        returning: _Block | None,
+    ) -> Upsert:
+        return Upsert(
+            type_name=_name(type_name),
+            key=key.parts,
+            assignments=assignments.parts,
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or assignments),
         )
 
     def update(
-        self, word: Token, type_name: Token, assignments: _Block, predicate: Predicate
+        self,
+        word: Token,
+        type_name: Token,
+        assignments: _Block,
+        where: Expr,
+        returning: _Block | None,
     ) -> Update:
         return Update(
-            type_name=_name(type_name),
+            target=_name(type_name),
             assignments=assignments.parts,
-            predicate=predicate,
-            span=_join_spans(word, predicate),
+            where=where,
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or where),
         )
 
-    def delete(self, word: Token, type_name: Token, predicate: Predicate) -> Delete:
-        return Delete(
-            type_name=_name(type_name), predicate=predicate, span=_join_spans(word, predicate)
+    def update_matched(
+        self, word: Token, variable: Token, assignments: _Block, returning: _Block | None
+    ) -> Update:
+        return Update(
+            target=_variable(variable),
+            assignments=assignments.parts,
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or assignments),
         )
+
+    def delete(
+        self, word: Token, type_name: Token, where: Expr, returning: _Block | None
+    ) -> Delete:
+        return Delete(
+            target=_name(type_name),
+            where=where,
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or where),
+        )
+
+    def delete_matched(self, word: Token, variable: Token, returning: _Block | None) -> Delete:
+        return Delete(
+            target=_variable(variable),
+            returning=returning.parts if returning else (),
+            span=_join_spans(word, returning or variable),
+        )
+
+    def absent(self, _word: Token, end: Token) -> Token:
+        return end
+
+    def returning(self, items: _Block) -> _Block:
+        return items
 
     def assignments(self, *parts: Any) -> _Block:
         return _block(parts)
 
     def assignment(self, name: Token, value: Expr) -> PropertyMatch:
         return PropertyMatch(name=_name(name), value=value, span=_join_spans(name, value))
-
-    def predicate(self, name: Token, op: Token, value: Expr) -> Predicate:
-        operator = cast(Comparison, str(op))
-        return Predicate(
-            property=_name(name), op=operator, value=value, span=_join_spans(name, value)
-        )

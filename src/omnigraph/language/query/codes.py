@@ -53,7 +53,7 @@ MEANINGS: dict[QueryCode, str] = {
     QueryCode.NUMBER: "a malformed number, or one out of range",
     QueryCode.HEADER: "a header that is unknown or not at the beginning",
     QueryCode.NEAREST_DIRECTION: "`nearest(…)` with a direction",
-    QueryCode.WHERE: "a `where` that is missing or not one plain comparison",
+    QueryCode.WHERE: "a `where` that is missing or without a condition",
     QueryCode.EMPTY_BLOCK: "a block that must hold something is empty",
     QueryCode.CLAUSE_ORDER: "match, return, having, order, offset and limit missing, repeated or misplaced",
     QueryCode.BODY: "a query body that is empty, or both reads and writes",

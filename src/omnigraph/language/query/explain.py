@@ -53,18 +53,19 @@ def _report_unexpected(stuck: Stuck) -> Diagnostic:
 
 def _explain_body(stuck: Stuck) -> Diagnostic | None:
     """A body that is empty, begins wrongly, or both reads and writes."""
-    if "_MATCH" in stuck.accepted and "INSERT" in stuck.accepted:
+    if {"_MATCH", "INSERT"} <= stuck.accepted and "RBRACE" not in stuck.accepted:
         what = (
             "is empty" if stuck.token == "}" else f"cannot begin with {render_token(stuck.token)}"
         )
         return stuck.refuse(
             QueryCode.BODY,
             f"the body of query '{show_text(stuck.state.query or '')}' {what}",
-            label="a query reads (match, return) or writes (insert, update, delete)",
-            expected="'match', 'insert', 'update' or 'delete'",
+            label="a query reads (match, return) or writes (insert, upsert, update, delete)",
+            expected="'match', 'unnest', 'insert', 'upsert', 'update' or 'delete'",
         )
-    reads_then_writes = stuck.kind in ("INSERT", "UPDATE", "DELETE")
-    writes_then_reads = stuck.kind in ("_MATCH", "_RETURN") and "INSERT" in stuck.accepted
+    unnests = stuck.state.before.type == "UNNEST"
+    reads_then_writes = stuck.kind in ("INSERT", "UPSERT", "UPDATE", "DELETE") and not unnests
+    writes_then_reads = stuck.kind == "_RETURN" and "INSERT" in stuck.accepted
     if not reads_then_writes and not writes_then_reads:
         return None
     return stuck.refuse(
@@ -85,6 +86,7 @@ _BLOCKS = {
     "count": "a count block needs at least one clause",
     "having": "a having needs at least one condition; leave it out to have none",
     "set": "an update assigns at least one property",
+    "returning": "a returning needs at least one item, such as id; leave it out to have none",
 }
 
 
@@ -101,12 +103,13 @@ def _explain_empty_block(stuck: Stuck) -> Diagnostic | None:
     )
 
 
+_AFTER_MATCH = {"_RETURN", "_WITH", "INSERT", "UPSERT", "UPDATE", "DELETE"}
 _PARTS = {"_MATCH", "_WITH", "_RETURN", "_HAVING", "_ORDER", "_LIMIT", "_OFFSET"}
 
 
 def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
     """A part of a read that is missing, repeated or misplaced."""
-    if stuck.accepted == {"_RETURN", "_WITH"}:
+    if "_WITH" in stuck.accepted and stuck.accepted <= _AFTER_MATCH:
         message = (
             f"expected 'return {{ … }}' after the match block, found {render_token(stuck.token)}"
         )
@@ -137,23 +140,17 @@ def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
 
 
 def _explain_where(stuck: Stuck) -> Diagnostic | None:
-    """A `where` that is missing or more than one comparison."""
+    """A `where` that is missing or holds no condition."""
     state, token = stuck.state, stuck.token
     if "_WHERE" in stuck.accepted:
         message, label = "a 'where' is needed", "it says which entities are meant"
-    elif state.before.type == "_WHERE" and "EQUAL" in stuck.accepted:
-        message = f"'where' takes one comparison, found {render_token(token)}"
-        label = "contains and starts_with belong to match"
     elif state.previous.type == "_WHERE":
-        message = f"expected a property name after 'where', found {render_token(token)}"
-        label = "the property stands alone: where name = …"
-    elif "INSERT" in stuck.accepted and stuck.kind in ("_AND", "_OR", "_COMMA"):
-        message = f"'where' takes exactly one comparison, found {render_token(token)}"
-        label = "make one statement per condition, or select with a read first"
+        message = f"expected a condition after 'where', found {render_token(token)}"
+        label = "properties stand alone: where name = … and age > …"
     else:
         return None
     return stuck.refuse(
-        QueryCode.WHERE, message, label=label, expected="'where property = value', once"
+        QueryCode.WHERE, message, label=label, expected="'where' and a condition on the properties"
     )
 
 

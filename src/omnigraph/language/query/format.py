@@ -17,9 +17,11 @@ from omnigraph.language.query.tree import (
     Delete,
     Filter,
     Insert,
+    Matched,
     Negation,
     Option,
     Optional,
+    Origin,
     PropertyMatch,
     Query,
     QueryFile,
@@ -27,7 +29,9 @@ from omnigraph.language.query.tree import (
     Stage,
     Statement,
     Traversal,
+    Unnest,
     Update,
+    Upsert,
 )
 from omnigraph.language.source import Source
 from omnigraph.values import dataclass
@@ -188,16 +192,19 @@ class _Layout:
 
     def _single(self, read: Read) -> None:
         for stage in read.stages:
-            self._matched(stage)
-            head = "with distinct" if stage.distinct else "with"
-            self._block(1, head, [self._spell.item(one) for one in stage.items])
-            self._rest(stage)
+            self._stage(stage)
         self._matched(read)
         head = "return distinct" if read.distinct else "return"
         self._block(1, head, [self._spell.item(one) for one in read.items])
         self._rest(read)
 
-    def _matched(self, part: Read | Stage) -> None:
+    def _stage(self, stage: Stage) -> None:
+        self._matched(stage)
+        head = "with distinct" if stage.distinct else "with"
+        self._block(1, head, [self._spell.item(one) for one in stage.items])
+        self._rest(stage)
+
+    def _matched(self, part: Read | Stage | Matched) -> None:
         if part.clauses:
             self._clauses(1, "match", part.clauses)
 
@@ -249,15 +256,41 @@ class _Layout:
     # ---- writing
 
     def _statement(self, statement: Statement) -> None:
-        name = statement.type_name.text
+        self._origin(statement.origin)
         match statement:
             case Insert():
-                self._block(1, f"insert {name}", self._pairs(statement.assignments))
+                tail = " if absent" if statement.if_absent else ""
+                head = f"insert {statement.type_name.text}"
+                self._block(1, head, self._pairs(statement.assignments), tail)
+            case Upsert():
+                self._block(1, f"upsert {statement.type_name.text}", self._pairs(statement.key))
+                self._block(1, "set", self._pairs(statement.assignments))
             case Update():
-                where = f" where {self._spell.predicate(statement.predicate)}"
-                self._block(1, f"update {name} set", self._pairs(statement.assignments), where)
+                target, where = self._target(statement)
+                head = f"update {target} set"
+                self._block(1, head, self._pairs(statement.assignments), where)
             case Delete():
-                self._line(1, f"delete {name} where {self._spell.predicate(statement.predicate)}")
+                target, where = self._target(statement)
+                self._line(1, f"delete {target}{where}")
+        if statement.returning:
+            self._block(1, "returning", [self._spell.item(one) for one in statement.returning])
+
+    def _origin(self, origin: Origin | None) -> None:
+        match origin:
+            case Matched():
+                for stage in origin.stages:
+                    self._stage(stage)
+                self._matched(origin)
+            case Unnest():
+                self._line(1, f"unnest ${origin.parameter.text} as ${origin.item.text}")
+            case None:
+                pass
+
+    def _target(self, statement: Update | Delete) -> tuple[str, str]:
+        """What is written, and the condition behind it; a variable has its conditions in the match."""
+        if statement.where is None:
+            return f"${statement.target.text}", ""
+        return statement.target.text, f" where {self._spell.expr(statement.where)}"
 
 
 # ---- comments between the lines

@@ -33,10 +33,8 @@ from omnigraph.language.query.tree import (
     OrderKey,
     Param,
     ParamType,
-    Predicate,
     PropertyExpr,
     PropertyMatch,
-    RowExpr,
     RrfExpr,
     StarExpr,
     TextExpr,
@@ -64,6 +62,9 @@ def param(one: Param) -> str:
 
 def _param_type(type_: ParamType) -> str:
     mark = "?" if type_.nullable else ""
+    if type_.fields:
+        listed = ", ".join(f"{one.name.text}: {_param_type(one.type)}" for one in type_.fields)
+        return f"[{{ {listed} }}]{mark}"
     if type_.dimension is not None:
         return f"Vector({type_.dimension}){mark}"
     return f"[{type_.scalar}]{mark}" if type_.is_list else f"{type_.scalar}{mark}"
@@ -139,8 +140,6 @@ class Speller:
                 return f"${one.variable}.{one.property}"
             case StarExpr():
                 return f"${one.variable}.*"
-            case RowExpr():
-                return f"$.{one.property}"
             case AliasExpr():
                 return one.name
             case NowExpr():
@@ -285,10 +284,6 @@ class Speller:
     def key(self, one: OrderKey) -> str:
         """`expr desc`."""
         return self.expr(one.expr) + (f" {one.direction}" if one.direction else "")
-
-    def predicate(self, one: Predicate) -> str:
-        """`property op value`."""
-        return f"{one.property.text} {one.op} {self.expr(one.value)}"
 
 
 def _counts_matches(one: AggregateExpr) -> bool:

@@ -48,6 +48,7 @@ _TOKEN = re.compile(
       (?P<WORD> [a-z_][A-Za-z0-9_]*+ )
     | (?P<VARIABLE> \$ [A-Za-z_][A-Za-z0-9_]*+ )
     | (?P<ANY_EDGE> --(?= (?: [\s\ufeff] | //[^\n]*+\n | /\*.*?\*/ )*+ [${] ) )
+    | (?P<ROW> \$ (?=[\s]*\.) )
     | (?P<FOREIGN> == | => | -> | <> | && | \|\| | --[^\n]*+ | '[^'\n]*+' )
     | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
     | (?P<OPEN_COMMENT> /\*.*+ )
@@ -160,10 +161,15 @@ KEYWORDS = {
     "end": "CASE_END",
     "exists": "EXISTS",
     "insert": "INSERT",
+    "upsert": "UPSERT",
     "update": "UPDATE",
     "delete": "DELETE",
     "set": "_SET",
     "where": "_WHERE",
+    "unnest": "UNNEST",
+    "if": "IF",
+    "absent": "ABSENT",
+    "returning": "_RETURNING",
     "true": "TRUE",
     "false": "FALSE",
     "null": "NULL",
@@ -196,6 +202,8 @@ FUNCTIONS = {
 _EDGE_LIKE = frozenset(
     {"_IN", "_IS", "_BETWEEN", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_AND", "_OR"}
 )
+
+_RELATIONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
 
 _JOINS = frozenset({"_AND", "_OR"})
 
@@ -256,6 +264,9 @@ def _word(token: Token, after: Token, choices: Container[str]) -> str:
     if keyword is None or ("key" in choices and keyword in _CONSTANTS):
         return "WORD"
     if keyword == "NOT" and "WORD" in choices and after.value in _ENDS:
+        return "WORD"
+    # A condition of a statement may begin with a property of any name.
+    if "predicate" in choices and after.type in _RELATIONS:
         return "WORD"
     if "edge_word" in choices and keyword == "NOT":
         return keyword

@@ -1,6 +1,8 @@
 """The tree of a query text: what was written, where, before anything is checked."""
 
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, Literal
 
 from omnigraph.language.source import NOWHERE, Span
 from omnigraph.values import dataclass
@@ -47,7 +49,7 @@ class VariableExpr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyExpr:
-    """`$variable.property`."""
+    """`$variable.property`; `$.property`, without a variable, is that of the row which a statement writes."""
 
     variable: str
     property: str
@@ -132,14 +134,6 @@ class StarExpr:
     """`$v.*`: all properties of an entity."""
 
     variable: str
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowExpr:
-    """`$.property`: a property of the row that a statement writes, as it was before."""
-
-    property: str
     span: Span = NOWHERE
 
 
@@ -265,7 +259,6 @@ Expr = (
     | RrfExpr
     | ListExpr
     | StarExpr
-    | RowExpr
     | Arithmetic
     | Minus
     | CallExpr
@@ -369,12 +362,13 @@ Clause = Binding | Traversal | Filter | Negation | Optional
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamType:
-    """The type of a parameter as written."""
+    """The type of a parameter as written; with `fields` it is a list of records."""
 
     scalar: str | None = None
     is_list: bool = False
     dimension: int | None = None
     nullable: bool = False
+    fields: "tuple[Param, ...]" = ()
     span: Span = NOWHERE
 
 
@@ -441,44 +435,75 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predicate:
-    """`property op value` after `where`."""
+class Matched:
+    """`match { … } with { … }` before a statement, which writes once for every row."""
 
-    property: Name
-    op: Comparison
-    value: Expr
+    clauses: tuple[Clause, ...]
+    stages: tuple[Stage, ...] = ()
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unnest:
+    """`unnest $parameter as $item` before a statement, which writes once for every item."""
+
+    parameter: Name
+    item: Name
+    span: Span = NOWHERE
+
+
+Origin = Matched | Unnest
+"""Where a statement takes its rows from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """`insert Type { assignments }`."""
+    """`insert Type { assignments } if absent returning { … }`."""
 
     type_name: Name
     assignments: tuple[PropertyMatch, ...]
+    if_absent: bool = False
+    returning: tuple[Item, ...] = ()
+    origin: Origin | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upsert:
+    """`upsert Type { key } set { assignments } returning { … }`."""
+
+    type_name: Name
+    key: tuple[PropertyMatch, ...]
+    assignments: tuple[PropertyMatch, ...]
+    returning: tuple[Item, ...] = ()
+    origin: Origin | None = None
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """`update Type set { assignments } where predicate`."""
+    """`update Type set { assignments } where condition`, or of a variable of a match, without a condition."""
 
-    type_name: Name
+    target: Name
     assignments: tuple[PropertyMatch, ...]
-    predicate: Predicate
+    where: Expr | None = None
+    returning: tuple[Item, ...] = ()
+    origin: Origin | None = None
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """`delete Type where predicate`."""
+    """`delete Type where condition`, or of a variable of a match, without a condition."""
 
-    type_name: Name
-    predicate: Predicate
+    target: Name
+    where: Expr | None = None
+    returning: tuple[Item, ...] = ()
+    origin: Origin | None = None
     span: Span = NOWHERE
 
 
-Statement = Insert | Update | Delete
+Statement = Insert | Upsert | Update | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,3 +571,23 @@ def list_parts(expr: Expr) -> tuple[Expr, ...]:
 def has_aggregate(expr: Expr) -> bool:
     """Tell whether an expression aggregates the rows of a result; a block aggregates its own matches."""
     return isinstance(expr, AggregateExpr) or any(map(has_aggregate, list_parts(expr)))
+
+
+def list_leaves(expr: Expr) -> list[Expr]:
+    """List what an expression is made of; a block is one of its leaves."""
+    parts = list_parts(expr)
+    return [leaf for part in parts for leaf in list_leaves(part)] if parts else [expr]
+
+
+def change_leaves(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Change what an expression is made of; a block is one of its leaves."""
+    if not list_parts(expr):
+        return change(expr)
+    held = {one.name: getattr(expr, one.name) for one in fields(expr) if one.name != "span"}
+    return replace(expr, **{name: _change_held(value, change) for name, value in held.items()})
+
+
+def _change_held(value: Any, change: Callable[[Expr], Expr]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_change_held(one, change) for one in value)
+    return change_leaves(value, change) if isinstance(value, Expr) else value

@@ -13,7 +13,7 @@ _LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "NULL", "DATE"
 _EXPRESSIONS = (
     _LITERALS
     | set(FUNCTIONS.values())
-    | {"VARIABLE", "SUBJECT", "WORD", "NOT", "GROUP", "SIGN", "CASE", "EXISTS", "COUNT"}
+    | {"VARIABLE", "SUBJECT", "ROW", "WORD", "NOT", "GROUP", "SIGN", "CASE", "EXISTS", "COUNT"}
 )
 _CLAUSES = _EXPRESSIONS | {"OPTIONAL"}
 _COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
@@ -53,6 +53,7 @@ _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).ite
     "MINUS": "'-'",
     "SIGN": "'-'",
     "SUBJECT": "a variable",
+    "ROW": "'$.'",
     "STAR": "'*'",
     END: "the end of the text",
 }
@@ -60,7 +61,6 @@ _NAMES_AFTER = {
     "QUERY": "a query name",
     "_DOT": "a property name",
     "_AS": "an alias",
-    "_WHERE": "a property name",
     "VARIABLE": "an edge word",
     "EDGE_OPEN": "an edge word",
 }

@@ -25,7 +25,6 @@ from omnigraph.language.query.tree import (
     OrderKey,
     Param,
     ParamType,
-    Predicate,
     PropertyExpr,
     PropertyMatch,
     Query,
@@ -368,9 +367,11 @@ def test_a_keyword_is_a_fine_name(word: str) -> None:
         )
         == 4
     )
-    assert statement(f"update T set {{ {word}: 1 }} where {word} >= 2").predicate.property == Name(
-        word
-    )
+    where = statement(f"update T set {{ {word}: 1 }} where {word} >= 2").where
+    assert where.left == AliasExpr(name=word)
+    assert statement(f"update T set {{ a: $.{word} + 1 }} where a = 1").assignments[
+        0
+    ].value.first == (PropertyExpr(variable="", property=word))
 
 
 @pytest.mark.parametrize("word", [word for word in NAMES if word != "not"])
@@ -430,13 +431,13 @@ def test_statements() -> None:
             PropertyMatch(name=Name("b"), value=two),
         ),
     )
-    where = Predicate(property=Name("b"), op="!=", value=NowExpr())
+    where = Compare(left=AliasExpr(name="b"), op="!=", right=NowExpr())
     assert statement("update T set { a: 1, } where b != now()") == Update(
-        type_name=Name("T"),
+        target=Name("T"),
         assignments=(PropertyMatch(name=Name("a"), value=one),),
-        predicate=where,
+        where=where,
     )
-    assert statement("delete T where b != now()") == Delete(type_name=Name("T"), predicate=where)
+    assert statement("delete T where b != now()") == Delete(target=Name("T"), where=where)
 
 
 def test_statements_need_no_separator() -> None:

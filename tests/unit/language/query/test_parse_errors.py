@@ -66,7 +66,7 @@ def test_every_text_that_must_be_refused_is(text: str) -> None:
         ('query q() @description("x") @description("y") { delete T where a = 1 }', "Q010", "@description"),
         ("query q() { }", "Q023", "}"),
         ("query q() { return { 1 } }", "Q023", "return"),
-        ("query q() { insert T { a: 1 } match { $a: T } return { $a } }", "Q023", "match"),
+        ("query q() { insert T { a: 1 } match { $a: T } return { $a } }", "Q023", "return"),
         ("query q() { match { $a: T } return { $a } delete T where a = 1 }", "Q023", "delete"),
         ("query q() { match { } return { $a } }", "Q021", "}"),
         ("query q() { match { $a: T } return { } }", "Q021", "}"),
@@ -126,10 +126,10 @@ def test_every_text_that_must_be_refused_is(text: str) -> None:
         ("query q() { match { $a: T } return { $a AS n } }", "Q008", "AS"),
         ("query q() { delete Crate }", "Q020", "}"),
         ("query q() { update T set { a: 1 } }", "Q020", "}"),
-        ('query q() { delete T where tags contains "ice" }', "Q020", "contains"),
-        ('query q() { delete T where name starts_with "ice" }', "Q020", "starts_with"),
-        ("query q() { delete T where a = 1 and b = 2 }", "Q020", "and"),
-        ("query q() { delete T where $x.a = 1 }", "Q020", "$x"),
+        ("query q() { delete T where }", "Q020", "}"),
+        ("query q() { unnest $a insert T { a: 1 } }", "Q001", "insert"),
+        ("query q() { insert T { a: 1 } if { a: 1 } }", "Q001", "{"),
+        ("query q() { insert T { a: 1 } returning { } }", "Q021", "}"),
         ("query q() { insert callsAt { a: 1 } }", "Q007", "callsAt"),
         ("use magic\nquery q() { delete T where a = 1 }", "Q017", "magic"),
         ("query q() { delete T where a = 1 }\nuse extensions", "Q017", "use"),
@@ -217,7 +217,7 @@ def test_every_early_end_is_reported_at_the_end(text: str) -> None:
 
 
 def test_the_next_query_inside_an_open_block_is_where_the_brace_is_missing() -> None:
-    text = "query a() { match { $p: T\n  return { $p }\n}\nquery b() { match { $p: T } return { $p } }\nquery c() { delete T where a }"
+    text = "query a() { match { $p: T\n  return { $p }\n}\nquery b() { match { $p: T } return { $p } }\nquery c() { delete T where }"
     assert [(found.code, found.position.line) for found in findings(text)] == [
         ("Q003", 2),
         ("Q020", 5),

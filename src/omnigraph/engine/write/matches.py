@@ -1,0 +1,67 @@
+"""The matches of a mutation: they read the snapshot that the mutation is prepared on, and count as read by it."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compile.checked import CheckedRead, Pattern, VariableKind
+from omnigraph.compile.lower import lower
+from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.rules import optimize
+from omnigraph.engine.read.reader import Reader
+from omnigraph.engine.read.run import run
+from omnigraph.engine.read.snapshot_tables import NO_NAMES, open_snapshot
+from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.snapshot_rows import SnapshotRows
+from omnigraph.engine.write.table_source import GivenValues
+from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.manifest.view import View
+
+
+def open_matches(
+    engine: Engine,
+    view: View,
+    given: GivenValues,
+    committed: SnapshotRows,
+) -> Callable[[CheckedRead], pa.Table]:
+    """Give what runs the matches of a mutation on a view; the tables they read must not move before the publish."""
+
+    def run_match(read: CheckedRead) -> pa.Table:
+        committed.consulted.update(list_tables(read, view.catalog))
+        tables, cache = engine.store.tables, engine.cache
+        reader = Reader(
+            plan=plan_match(read, view.catalog),
+            snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
+            params=given.params,
+            embedder=engine.embedder,
+            traversal=engine.traversal,
+            now=given.now,
+        )
+        return run(reader)
+
+    return run_match
+
+
+def plan_match(read: CheckedRead, catalog: Catalog) -> Plan:
+    """The plan of a match."""
+    return optimize(lower(read, catalog))
+
+
+def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
+    """The tables that a match reads: of its variables, of its edges, and of the nodes at their ends."""
+    found = {
+        edge_key(one.type_name) if one.kind is VariableKind.EDGE else node_key(one.type_name)
+        for one in read.variables.values()
+    }
+    for pattern in read.patterns:
+        for name in _list_edges(pattern):
+            edge = catalog.edges[name]
+            found |= {edge.table_key, node_key(edge.source), node_key(edge.target)}
+    return found
+
+
+def _list_edges(pattern: Pattern) -> Iterator[str]:
+    yield from (hop.edge for hop in pattern.hops)
+    for block in pattern.nested:
+        yield from _list_edges(block)
