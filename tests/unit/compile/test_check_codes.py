@@ -191,6 +191,7 @@ MUTATIONS = [
     ("T70", "", "update $v set { dwt: 1 }", ["$v"]),
     ("T70", "", "match { $v: Vessel } delete Vessel where dwt = 1", ["delete"]),
     ("T70", "", "match { $v: Vessel } update $w set { dwt: 1 }", ["$w"]),
+    ("T70", "", "match { $a -- $b } delete $b", ["$b", "one type"]),
     ("T71", "", "update Vessel set { dwt: count { $v: Vessel } } where dwt = 1", ["count", "match"]),
     ("T71", "", 'delete Vessel where search(name, "x")', ["search", "match"]),
     ("T71", "", "update Vessel set { dwt: max($.dwt) } where dwt = 1", ["max"]),

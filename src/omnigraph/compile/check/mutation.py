@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Property
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.catalog.values import item_type
@@ -114,7 +115,8 @@ def _refuse_late_matches(
 
 def _list_types(read: CheckedRead) -> set[str]:
     hops = (hop.edge for pattern in _list_patterns(read.patterns) for hop in pattern.hops)
-    return {variable.type_name for variable in read.variables.values()} | set(hops)
+    found = {name for variable in read.variables.values() for name in variable.types}
+    return found.union(*map(split_types, hops))
 
 
 def _list_patterns(patterns: tuple[Pattern, ...]) -> list[Pattern]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import CheckedRead, Pattern, VariableKind
 from omnigraph.compile.lower import lower
@@ -51,8 +52,9 @@ def plan_match(read: CheckedRead, catalog: Catalog) -> Plan:
 def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
     """The tables that a match reads: of its variables, of its edges, and of the nodes at their ends."""
     found = {
-        edge_key(one.type_name) if one.kind is VariableKind.EDGE else node_key(one.type_name)
+        edge_key(name) if one.kind is VariableKind.EDGE else node_key(name)
         for one in read.variables.values()
+        for name in one.types
     }
     for pattern in read.patterns:
         for name in _list_edges(pattern):
@@ -62,6 +64,7 @@ def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
 
 
 def _list_edges(pattern: Pattern) -> Iterator[str]:
-    yield from (hop.edge for hop in pattern.hops)
+    for hop in pattern.hops:
+        yield from split_types(hop.edge)
     for block in pattern.nested:
         yield from _list_edges(block)
