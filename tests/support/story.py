@@ -70,9 +70,11 @@ def _insert(graph: Graph, branch: str, tag: str, actor: str | None) -> None:
 
 
 def _update(graph: Graph, branch: str, tag: str, actor: str | None) -> None:
+    """Relies on a table that it does not write: the match reads the edges."""
     graph.mutate(
         """query m($k: String, $n: I32) {
-             update Person set { n: $n } where k = $k
+             match { $p: Person { k: $k }  $p livesIn $c }
+             update $p set { n: $n + count { $p livesIn $_ } - 1 }
              update City set { n: $n } where k = "x" }""",
         {"k": "ab"[int(tag) % 2], "n": 10 + int(tag)},
         branch=branch,

@@ -12,6 +12,7 @@ from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
     from omnigraph.api.query_results import QueryResult
+    from omnigraph.api.results import MutationResult
 
 COLUMN_WIDTH_MAX = 80
 COLUMN_WIDTH_MIN = 8
@@ -119,6 +120,12 @@ def draw_table(names: Sequence[str], rows: Iterable[Sequence[Any]], style: Table
     for row in texts:
         lines += [_join(line, widths) for line in _cut_row(row, widths, style.layout)]
     return lines
+
+
+def render_returned(result: "MutationResult") -> str:
+    """What a mutation returns, as a table."""
+    rows = ([row[name] for name in result.columns] for row in result.rows)
+    return "\n".join(draw_table(result.columns, rows, TableStyle()))
 
 
 def _draw_rows(body: dict[str, Any], style: TableStyle) -> list[str]:

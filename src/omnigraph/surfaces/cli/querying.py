@@ -35,6 +35,7 @@ from omnigraph.surfaces.cli.formats import (
     TableStyle,
     format_of_file,
     render,
+    render_returned,
     terminal_style,
     write,
 )
@@ -249,6 +250,8 @@ def mutate(
             f"changed {result.branch} via {result.query_name}: "
             f"{count_of(result.affected_nodes, 'node')}, {count_of(result.affected_edges, 'edge')}"
         )
+        if result.columns:
+            say(render_returned(result))
         if result.replayed:
             note(f"this key was used before; nothing was written again ({result.commit})")
         elif result.commit is None:

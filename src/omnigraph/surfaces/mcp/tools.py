@@ -486,11 +486,22 @@ def narrow_call(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     return params | {tool.name_own(one): rest[one] for one in rest}
 
 
+def _describe_record(fields: Sequence[Mapping[str, Any]]) -> Schema:
+    return {
+        "type": "object",
+        "properties": {one["name"]: _describe_param(one) for one in fields},
+        "required": [one["name"] for one in fields if not one["nullable"]],
+        "additionalProperties": False,
+    }
+
+
 def _describe_param(param: Mapping[str, Any]) -> Schema:
     if param["kind"] == "vector":
         size = param.get("vector_dim")
         bounds = {} if size is None else {"minItems": size, "maxItems": size}
         return {"type": "array", "items": {"type": "number"}} | bounds
+    if param.get("fields"):
+        return {"type": "array", "items": _describe_record(param["fields"])}
     if param["kind"] == "list":
         return {"type": "array", "items": dict(_KINDS[param.get("item_kind", "string")])}
     return _KINDS[param["kind"]]

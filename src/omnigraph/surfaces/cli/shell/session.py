@@ -14,7 +14,7 @@ from omnigraph.cancellation import Cancellation
 from omnigraph.display import count_of
 from omnigraph.errors import NotFound, OmniError, UserInputError, shorten
 from omnigraph.surfaces.cli.address import read_point
-from omnigraph.surfaces.cli.formats import TEXTS, Format, render
+from omnigraph.surfaces.cli.formats import TEXTS, Format, render, render_returned
 from omnigraph.surfaces.cli.output import note, report, say, say_lines
 from omnigraph.surfaces.cli.parameters import Values, bind_values
 from omnigraph.surfaces.cli.shell.statements import PLAIN_WORDS, TYPED, Statement, StatementKind
@@ -111,6 +111,8 @@ class Session:
                 note("nothing was changed")
                 return
         result = self.graph.mutate(query, name, params, branch=self.branch)
+        if result.columns:
+            say(render_returned(result))
         if result.commit is None:
             say("nothing matched; no commit")
             return

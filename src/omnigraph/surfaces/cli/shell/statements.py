@@ -17,7 +17,7 @@ _DEPTH = {"LBRACE": 1, "_LPAREN": 1, "LBRACKET": 1, "RBRACE": -1, "RPAREN": -1, 
 PLAIN_WORDS = ("help", "exit", "quit")
 """Commands that people type without the dot."""
 
-_WRITES = ("insert", "update", "delete")
+_WRITES = ("insert", "upsert", "update", "delete", "unnest")
 _READS = ("match", "query", "use")
 _TAIL = "\n}"
 """Closes a body on a line of its own, since the body may end with a comment."""
