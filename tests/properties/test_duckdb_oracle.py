@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import paired_chains
+from tests.support.paired_chains import ChainWriter, assert_same_rows
 from tests.support.paired_random import Writer
 from tests.support.paired_reads import gq
 from tests.support.paired_worlds import Seen, assert_same, worlds
@@ -41,3 +43,37 @@ def test_a_query_gives_the_rows_that_duckdb_gives(seed: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_twenty_thousand_queries_give_the_rows_that_duckdb_gives(seed: int, tmp_path: Path) -> None:
     assert ask_both(seed, 1_000, tmp_path).asked >= 1_000
+
+
+# ---- stages, unions, expressions and blocks as values
+
+
+def ask_both_in_stages(seed: int, queries: int, place: Path) -> Seen:
+    """Ask a number of queries of several stages in one world after another."""
+    seen = Seen()
+    for world in worlds(seed, place):
+        writer = ChainWriter(world.chance)
+        for moment in world.moments:
+            for whole in islice(writer.wholes(), QUERIES_PER_MOMENT):
+                found = world.graph.query(paired_chains.gq(whole), **moment.at).to_arrow()
+                assert_same_rows(whole, found, moment.base, seen)
+        world.close()
+        shutil.rmtree(world.place)
+        if seen.asked >= queries:
+            break
+    assert seen.found * 5 > seen.asked
+    assert seen.lost * 50 < seen.asked
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_stages_and_unions_give_the_rows_that_duckdb_gives(seed: int, tmp_path: Path) -> None:
+    ask_both_in_stages(seed, 80, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(300, 400))
+def test_a_hundred_thousand_stages_and_unions_give_the_rows_that_duckdb_gives(
+    seed: int, tmp_path: Path
+) -> None:
+    assert ask_both_in_stages(seed, 1_000, tmp_path).asked >= 1_000

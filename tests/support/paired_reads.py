@@ -110,7 +110,36 @@ class Both:
     parts: tuple["Condition", ...]
 
 
-Condition = Compare | IsNull | In | Not | Both
+@dataclass(frozen=True)
+class Named:
+    """A value that a stage left, by its name."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Calc:
+    """A computed value: how both languages write it, with places for the values it is made of."""
+
+    kind: str
+    gq: str
+    sql: str
+    parts: tuple["Prop | Value | Named | Calc | Asked", ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a block comes to: whether it has a match, or an aggregate of its matches."""
+
+    kind: str
+    function: str
+    argument: "Prop | str | None"
+    clauses: tuple["Clause", ...]
+
+
+Expr = Prop | Value | Named | Calc | Asked
+Condition = Compare | IsNull | In | Not | Both | Calc
 
 
 # ---- clauses
@@ -148,13 +177,14 @@ Clause = Bind | Hop | Condition | Block
 @dataclass(frozen=True)
 class Tally:
     function: str
-    argument: Prop | str
-    """A property, or the variable whose rows are counted."""
+    argument: Expr | str
+    """A value, or the variable whose rows are counted."""
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
 class Item:
-    expr: Prop | str | Tally
+    expr: Expr | str | Tally
     name: str
 
 
@@ -197,10 +227,10 @@ def _instant(value: datetime) -> str:
 def gq(read: Read) -> str:
     """Write a read in the query language."""
     params = ", ".join(f"${one.parameter}: {_declared(one)}?" for one in read.params)
-    match = "\n    ".join(_clause(clause) for clause in read.clauses)
-    items = ", ".join(f"{_item(item.expr)} as {item.name}" for item in read.items)
+    match = ",\n    ".join(write_clause(clause) for clause in read.clauses)
+    items = ", ".join(f"{write_item(item.expr)} as {item.name}" for item in read.items)
     keys = ", ".join(
-        f"{_item(key) if isinstance(key, Prop) else key} {'desc' if down else 'asc'}"
+        f"{write_item(key) if isinstance(key, Prop) else key} {'desc' if down else 'asc'}"
         for key, down in read.order
     )
     rest = f" order {{ {keys} }}" if keys else ""
@@ -216,7 +246,8 @@ def _declared(param: Value) -> str:
     return f"[{TYPES[param.kind]}]" if param.listed else TYPES[param.kind]
 
 
-def _clause(clause: Clause) -> str:
+def write_clause(clause: Clause) -> str:
+    """Write a clause in the query language."""
     match clause:
         case Bind(variable=variable, type_name=type_name, matches=matches):
             tests = ", ".join(f"{name}: {written(value)}" for name, value in matches)
@@ -224,7 +255,7 @@ def _clause(clause: Clause) -> str:
         case Hop():
             return _hop(clause)
         case Block(word=word, clauses=clauses):
-            return f"{word} {{ {'  '.join(_clause(one) for one in clauses)} }}"
+            return f"{word} {{ {',  '.join(write_clause(one) for one in clauses)} }}"
         case _:
             return condition(clause)
 
@@ -257,13 +288,24 @@ def condition(test: Condition) -> str:
             return f"not ({condition(part)})"
         case Both(word=word, parts=parts):
             return "(" + f" {word} ".join(condition(part) for part in parts) + ")"
+        case Calc():
+            return f"({written(test)})"
 
 
-def written(expr: Prop | Value) -> str:
-    """Write an operand in the query language."""
-    if isinstance(expr, Prop):
-        return f"${expr.variable}.{expr.name}"
-    return f"${expr.parameter}" if expr.parameter else literal(expr.value)
+def written(expr: Expr) -> str:
+    """Write a value in the query language."""
+    match expr:
+        case Prop(variable=variable, name=name):
+            return f"${variable}.{name}"
+        case Named(name=name):
+            return name
+        case Calc(gq=form, parts=parts):
+            return form.format(*map(written, parts))
+        case Asked(function=function, argument=argument, clauses=clauses):
+            head = function if argument is None else f"{function}({write_item(argument)})"
+            return f"{head} {{ {',  '.join(write_clause(one) for one in clauses)} }}"
+        case Value(parameter=parameter, value=value):
+            return f"${parameter}" if parameter else literal(value)
 
 
 def literal(value: Any) -> str:
@@ -285,14 +327,15 @@ def literal(value: Any) -> str:
             return repr(value)
 
 
-def _item(expr: Prop | str | Tally) -> str:
+def write_item(expr: Expr | str | Tally) -> str:
+    """Write an item in the query language."""
     match expr:
-        case Prop():
-            return written(expr)
-        case Tally(function=function, argument=argument):
-            return f"{function}({_item(argument)})"
-        case _:
+        case str():
             return f"${expr}"
+        case Tally(function=function, argument=argument, distinct=distinct):
+            return f"{function}({'distinct ' if distinct else ''}{write_item(argument)})"
+        case _:
+            return written(expr)
 
 
 # ---- in SQL
@@ -316,19 +359,19 @@ class Scope:
 def sql(read: Read) -> str:
     """Write a read in SQL."""
     scope = Scope({}, {})
-    source, shown = _source(read.clauses, scope)
-    items = ", ".join(f"{_sql_item(item.expr, scope)} AS {item.name}" for item in read.items)
+    source, shown = source_of(read.clauses, scope)
+    items = ", ".join(f"{write_sql_item(item.expr, scope)} AS {item.name}" for item in read.items)
     text = f"SELECT {items} {source}"
     if read.is_grouped:
-        by = ", ".join(_sql_item(item.expr, scope) for item in _group_keys(read))
+        by = ", ".join(write_sql_item(item.expr, scope) for item in _group_keys(read))
         text = f"SELECT * FROM ({text}{f' GROUP BY {by}' if by else ''})"
-        order = [_sorted(name, down) for name, down in _group_order(read)]
+        order = [sorted_by(name, down) for name, down in _group_order(read)]
     else:
         keys = (
             (key if isinstance(key, str) else _column(key, scope), down) for key, down in read.order
         )
-        ties = [_sorted(scope.column(one, "id"), False) for one in shown]
-        order = [*(_sorted(*key) for key in keys), *ties] if read.order else []
+        ties = [sorted_by(scope.column(one, "id"), False) for one in shown]
+        order = [*(sorted_by(*key) for key in keys), *ties] if read.order else []
     text += f" ORDER BY {', '.join(order)}" if order else ""
     text += f" LIMIT {read.limit}" if read.limit is not None else ""
     return text + (f" OFFSET {read.offset}" if read.offset is not None else "")
@@ -339,7 +382,8 @@ def unlimited(read: Read) -> Read:
     return replace(read, limit=None, offset=None)
 
 
-def _sorted(column: str, down: bool) -> str:
+def sorted_by(column: str, down: bool) -> str:
+    """Write a key of an order in SQL; NULL is below every value."""
     return f"{column} {'DESC NULLS LAST' if down else 'ASC NULLS FIRST'}"
 
 
@@ -353,29 +397,56 @@ def _group_order(read: Read) -> list[tuple[str, bool]]:
     return [*asked.items(), *((i.name, False) for i in _group_keys(read) if i.name not in asked)]
 
 
-def _sql_item(expr: Prop | str | Tally, scope: Scope) -> str:
+def write_sql_item(expr: Expr | str | Tally, scope: Scope) -> str:
+    """Write an item in SQL."""
+    match expr:
+        case str():
+            return scope.column(expr, "id")
+        case Tally(function="count", argument=argument, distinct=distinct):
+            return f"count({'DISTINCT ' if distinct else ''}{write_sql_item(argument, scope)})"
+        case Tally(function=function, argument=argument):
+            assert not isinstance(argument, str)
+            return _sql_tally(function, sql_value_of(argument, scope), argument.kind)
+        case _:
+            return sql_value_of(expr, scope)
+
+
+def _sql_tally(function: str, inner: str, kind: str) -> str:
+    if function == "sum" and kind not in FLOATS:
+        # The sums of larger integers have no room in an I64, which is an error.
+        return f"CAST(sum({inner}) AS BIGINT)"
+    if function in ("sum", "avg", "stddev"):
+        inner = f"CAST({inner} AS DOUBLE)"
+    return f"{'stddev_samp' if function == 'stddev' else function}({inner})"
+
+
+def sql_value_of(expr: Expr, scope: Scope) -> str:
+    """Write a value in SQL."""
     match expr:
         case Prop():
             return _column(expr, scope)
-        case Tally(function="count", argument=argument):
-            return f"count({_sql_item(argument, scope)})"
-        case Tally(function=function, argument=Prop() as argument):
-            inner = _column(argument, scope)
-            if function == "sum" and argument.kind not in FLOATS:
-                # The sums of larger integers have no room in an I64, which is an error.
-                return f"CAST(sum({inner}) AS BIGINT)"
-            if function in ("sum", "avg"):
-                inner = f"CAST({inner} AS DOUBLE)"
-            return f"{function}({inner})"
-        case _:
-            return scope.column(str(expr), "id")
+        case Named(name=name):
+            return scope.column(f"#{name}", name)
+        case Value(value=value, kind=kind):
+            return _sql_value(value, kind)
+        case Calc(sql=form, parts=parts):
+            return "(" + form.format(*(sql_value_of(one, scope) for one in parts)) + ")"
+        case Asked(function=function, argument=argument, clauses=clauses):
+            inner = scope.inner()
+            source, _ = source_of(clauses, inner)
+            if function in ("exists", "not"):
+                return f"({'NOT ' if function == 'not' else ''}EXISTS (SELECT 1 {source}))"
+            if argument is None:
+                return f"(SELECT count(*) {source})"
+            found = write_sql_item(Tally(function, argument), inner)
+            return f"(SELECT {found} {source})"
 
 
 def _column(prop: Prop, scope: Scope) -> str:
     return scope.column(prop.variable, prop.name)
 
 
-def _source(clauses: Sequence[Clause], scope: Scope) -> tuple[str, list[str]]:
+def source_of(clauses: Sequence[Clause], scope: Scope) -> tuple[str, list[str]]:
     """The FROM and WHERE of a block, and the variables its rows assign, those of optional blocks included."""
     tables: list[str] = []
     joins: list[str] = []
@@ -418,7 +489,7 @@ def _source(clauses: Sequence[Clause], scope: Scope) -> tuple[str, list[str]]:
                 tests.append(_sql_condition(clause, scope))
     for clause in clauses:
         if isinstance(clause, Block) and clause.word == "not":
-            inner, _ = _source(clause.clauses, scope.inner())
+            inner, _ = source_of(clause.clauses, scope.inner())
             tests.append(f"NOT EXISTS (SELECT 1 {inner})")
     base = " CROSS JOIN ".join(tables) or "(SELECT 1) AS one"
     where = f" WHERE {' AND '.join(f'({test})' for test in tests)}" if tests else ""
@@ -428,7 +499,7 @@ def _source(clauses: Sequence[Clause], scope: Scope) -> tuple[str, list[str]]:
 
 def _lateral(clauses: Sequence[Clause], scope: Scope) -> tuple[str, list[str]]:
     inner = scope.inner()
-    source, shown = _source(clauses, inner)
+    source, shown = source_of(clauses, inner)
     alias = f"o{next(scope.names)}"
     columns = ["1 AS one"]
     for variable in shown:
@@ -486,6 +557,8 @@ def _sql_condition(test: Condition, scope: Scope) -> str:
             return f"{_column(prop, scope)} IN ({among})"
         case Not(part=part):
             return f"NOT ({_sql_condition(part, scope)})"
+        case Calc():
+            return sql_value_of(test, scope)
         case Both(word=word, parts=parts):
             return f" {word.upper()} ".join(f"({_sql_condition(part, scope)})" for part in parts)
 

@@ -104,12 +104,12 @@ class Seen:
 def assert_same(read: Read, found: pa.Table, base: duckdb.DuckDBPyConnection, seen: Seen) -> None:
     """Require the rows DuckDB gives: in their order where there is one, else as a bag."""
     try:
-        expected = _exact(base.execute(sql(read)).fetchall())
+        expected = exact_rows(base.execute(sql(read)).fetchall())
     except duckdb.InternalException:
         # Some nested lateral joins make its planner index past the end of a list.
         seen.lost += 1
         return
-    actual = _exact(_rows(found))
+    actual = exact_rows(python_rows(found))
     seen.asked += 1
     seen.found += bool(actual)
     cut = read.limit is not None or read.offset is not None
@@ -118,14 +118,15 @@ def assert_same(read: Read, found: pa.Table, base: duckdb.DuckDBPyConnection, se
         assert actual == expected, shown
     elif cut:
         # Without an order any rows will do, as long as they are rows of the result.
-        every = _exact(base.execute(sql(unlimited(read))).fetchall())
+        every = exact_rows(base.execute(sql(unlimited(read))).fetchall())
         assert len(actual) == len(expected), shown
         assert not Counter(actual) - Counter(every), shown
     else:
         assert Counter(actual) == Counter(expected), shown
 
 
-def _rows(table: pa.Table) -> list[Row]:
+def python_rows(table: pa.Table) -> list[Row]:
+    """The rows of a result as Python values."""
     columns = [_python(column) for column in table.columns]
     return list(zip(*columns, strict=True))
 
@@ -136,7 +137,8 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def _exact(rows: list[Row]) -> list[Row]:
+def exact_rows(rows: list[Row]) -> list[Row]:
+    """Rows that can be compared."""
     return [tuple(_cell(cell) for cell in row) for row in rows]
 
 

@@ -46,6 +46,9 @@ def call_function(
 
 
 def _retype(column: pa.Array, type_: PropertyType) -> pa.Array:
+    if pa.types.is_floating(type_.arrow):
+        # An integer without an exact float is the nearest one, as in arithmetic.
+        return column.cast(type_.arrow, safe=False)
     try:
         return column.cast(type_.arrow)
     except pa.ArrowInvalid:
