@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from omnigraph.errors import QueryError
 from omnigraph.language.source import Source
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
-from tests.support.random_reads import read_texts
+from tests.support.random_reads import read_texts, staged_texts
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
 from tests.support.table_states import TableState, lay_out_rows
 from tests.unit.compile.test_rules_meaning import graphs, parameter, same
@@ -158,6 +158,31 @@ def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
         check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
     finally:
         world.close()
+
+
+ENDS = {name: (one.source, one.target) for name, one in harbour().edges.items()}
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_stages_unions_and_any_edges_give_the_rows_they_mean(data: st.DataObject) -> None:
+    read, graph = data.draw(staged_reads()), data.draw(graphs(least=2))
+    graph = replace(graph, ends=ENDS)
+    way = data.draw(st.sampled_from(WAYS))
+    world = data.draw(worlds(graph, data.draw(st.sampled_from(TableState))))
+    try:
+        check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
+    finally:
+        world.close()
+
+
+@st.composite
+def staged_reads(draw: st.DrawFn) -> CheckedRead:
+    """A read of several stages that the checker accepts."""
+    try:
+        return check_read(Source(draw(staged_texts())), harbour())
+    except QueryError:
+        reject()
 
 
 @st.composite

@@ -8,7 +8,7 @@ import statistics
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from omnigraph.compile.checked import (
     Bm25,
     Call,
     CheckedRead,
+    CheckedStage,
     Compare,
     Condition,
     Const,
@@ -50,6 +51,8 @@ from omnigraph.compile.plan.visit import list_children, replace_parts, strip_spa
 
 T = TypeVar("T")
 
+TYPE = "#type"
+"""Where a node says of which type it is."""
 NOW = "now()"
 """The instant of the query stands among the parameters, under a name none can have."""
 
@@ -64,6 +67,8 @@ class ModelGraph:
 
     nodes: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
     edges: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
+    ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The types that each edge type connects, where variables of several types need them."""
 
 
 # ---- one row: operands and three-valued conditions
@@ -95,6 +100,9 @@ def value_of(expr: Any, row: Row, params: Mapping[str, object]) -> Any:
                 if value_of(test, row, params) is True:
                     return value_of(result, row, params)
             return value_of(arguments[-1], row, params) if len(arguments) % 2 else None
+        case Call(function="type", arguments=(EntityRef(variable=variable), Const(value=tuple()))):
+            entity = row[variable]
+            return None if entity is None else entity[TYPE]
         case Call(function="coalesce", arguments=arguments):
             found = (value_of(one, row, params) for one in arguments)
             return next((one for one in found if one is not None), None)
@@ -255,8 +263,14 @@ def _words(text: str) -> set[str]:
     return set(text.lower().split())
 
 
+def _identify(entity: Entity | None) -> object:
+    return None if entity is None else (entity.get(TYPE), entity["id"])
+
+
 def _compared(test: Compare, row: Row, params: Mapping[str, object]) -> bool | None:
     left, right = value_of(test.left, row, params), value_of(test.right, row, params)
+    if isinstance(test.left, EntityRef) and isinstance(test.right, EntityRef):
+        left, right = (_identify(row[one.variable]) for one in (test.left, test.right))
     if left is None or right is None:
         return None
     left, right = _at_precision(left, test.right), _at_precision(right, test.left)
@@ -331,17 +345,84 @@ def matching_edges(
 
 def meaning(read: CheckedRead, graph: ModelGraph, params: Mapping[str, object]) -> list[Values]:
     """The rows of a query by trying every assignment."""
+    if not read.union:
+        return [
+            values
+            for _, values in _part_rows(read, _base_rows(read, graph, params), read, graph, params)
+        ]
+    alone = replace(read, union=(), order=(), limit=None, offset=None)
+    found = meaning(alone, graph, params)
+    for every, other in read.union:
+        found += meaning(replace(other, variables=read.variables), graph, params)
+        found = found if every else list(dict.fromkeys(found))
+    names = [one.name for one in read.columns]
+    if read.order:
+        found = sorted(found, key=lambda values: [null_first(one) for one in values])
+    for key in reversed(read.order):
+        place = names.index(str(key.key))
+        found = sorted(
+            found,
+            key=lambda values, place=place: null_first(values[place]),  # type: ignore[misc]
+            reverse=key.descending,
+        )
+    return windowed(found, read.limit, read.offset, params)
+
+
+def _base_rows(read: CheckedRead, graph: ModelGraph, params: Mapping[str, object]) -> list[Row]:
+    """The rows that the last stage leaves."""
+    rows: list[Row] = [{}]
+    for stage in read.stages:
+        found = _part_rows(stage, rows, read, graph, params)
+        names = [one.name for one in stage.columns]
+        rows = []
+        for row, values in found:
+            left: dict[str, Any] = {one: row[one] for one in stage.entities.values()}
+            left |= {n: v for n, v in zip(names, values, strict=True) if n not in stage.entities}
+            rows.append(left)
+    return rows
+
+
+def _part_rows(
+    part: CheckedRead | CheckedStage,
+    base: list[Row],
+    read: CheckedRead,
+    graph: ModelGraph,
+    params: Mapping[str, object],
+) -> list[tuple[Row, Values]]:
+    """The rows of one pattern and its result: what each binds, and its columns."""
     rows = [
-        _with_blocks(read.blocks, row, read, graph, params)
-        for row in _matches(read.pattern, {}, read, graph, params)
+        _with_blocks(part.blocks, row, read, graph, params)
+        for start in base
+        for row in _matches(part.pattern, start, read, graph, params)
     ]
-    if not read.is_aggregate:
-        rows = [row for row in rows if all(truth(one, row, params) for one in read.having)]
-    if read.is_aggregate or read.distinct:
-        return windowed(_meant_groups(read, rows, params), read.limit, read.offset, params)
-    rows = _meant_order(read, rows, params)
-    rows = windowed(rows, read.limit, read.offset, params)
-    return [tuple(value_of(one.expr, row, params) for one in read.columns) for row in rows]
+    if not part.is_aggregate:
+        rows = [row for row in rows if all(truth(one, row, params) for one in part.having)]
+    per = part.per if isinstance(part, CheckedStage) else ()
+    if part.is_aggregate or part.distinct:
+        return _cut(_meant_groups(part, rows, per, params), part, params)
+    rows = _meant_order(part, rows, params)
+    shown = [
+        (
+            tuple(_frozen(value_of(one, row, params)) for one in per),
+            row,
+            tuple(value_of(one.expr, row, params) for one in part.columns),
+        )
+        for row in rows
+    ]
+    return _cut(shown, part, params)
+
+
+def _cut(
+    rows: list[tuple[Values, Row, Values]],
+    part: CheckedRead | CheckedStage,
+    params: Mapping[str, object],
+) -> list[tuple[Row, Values]]:
+    """The window of the rows, or of those that are equal in what it counts by."""
+    alike: dict[Values, list[int]] = defaultdict(list)
+    for number, (by, _, _) in enumerate(rows):
+        alike[by].append(number)
+    kept = {n for group in alike.values() for n in windowed(group, part.limit, part.offset, params)}
+    return [(row, values) for n, (_, row, values) in enumerate(rows) if n in kept]
 
 
 def _matches(
@@ -354,7 +435,10 @@ def _matches(
     if any(outer[bind.variable] is None for bind in pattern.binds if bind.variable in outer):
         return
     own = [one for one in pattern.variables if one.kind is VariableKind.NODE]
-    pools = [graph.nodes.get(one.type_name, ()) for one in own]
+    pools = [
+        [{**node, TYPE: name} for name in one.types for node in graph.nodes.get(name, ())]
+        for one in own
+    ]
     for chosen in itertools.product(*pools):
         nodes: Row = outer | {one.name: node for one, node in zip(own, chosen, strict=True)}
         for row in _with_edges(pattern.hops, nodes, read, graph):
@@ -395,6 +479,11 @@ def _with_edges(
     left, right = row[hop.left], row[hop.right]
     if left is None or right is None:
         return
+    if hop.any_edge:
+        yield from _with_any_edge(hop, rest, row, read, graph)
+        return
+    if _lacks_types(hop, left, right, graph):
+        return
     pair = (left["id"], right["id"])
     same_type = read.variables[hop.left].type_name == read.variables[hop.right].type_name
     if not same_type and hop.low > 1:
@@ -404,6 +493,41 @@ def _with_edges(
             yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph)
     elif _connected(graph, hop, pair, same_type):
         yield from _with_edges(rest, row, read, graph)
+
+
+def _lacks_types(hop: Hop, left: Entity, right: Entity, graph: ModelGraph) -> bool:
+    """Whether a variable of several types stands for an entity that the edge does not connect."""
+    ends = graph.ends.get(hop.edge)
+    if ends is None:
+        return False
+    near, far = ends if hop.direction is not Direction.IN else ends[::-1]
+    return (left[TYPE], right[TYPE]) != (near, far)
+
+
+def _with_any_edge(
+    hop: Hop, rest: Sequence[Hop], row: Row, read: CheckedRead, graph: ModelGraph
+) -> Iterator[Row]:
+    left, right = row[hop.left], row[hop.right]
+    assert left is not None
+    assert right is not None
+    found = [
+        {**edge, TYPE: name}
+        for name in hop.edge.split("|")
+        for edge in graph.edges.get(name, ())
+        if _joins(graph.ends[name], edge, left, right)
+        or _joins(graph.ends[name], edge, right, left)
+    ]
+    if hop.edge_variable is None:
+        if found:
+            yield from _with_edges(rest, row, read, graph)
+        return
+    for edge in found:
+        yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph)
+
+
+def _joins(ends: tuple[str, str], edge: Entity, source: Entity, target: Entity) -> bool:
+    types = (source[TYPE], target[TYPE])
+    return types == ends and (edge["src"], edge["dst"]) == (source["id"], target["id"])
 
 
 def _connected(graph: ModelGraph, hop: Hop, pair: tuple[str, str], same_type: bool) -> bool:
@@ -447,11 +571,14 @@ def _passes(
     return not any(map(exists, pattern.negations)) and all(map(exists, pattern.existences))
 
 
-def _meant_order(read: CheckedRead, rows: list[Row], params: Mapping[str, object]) -> list[Row]:
+def _meant_order(
+    read: CheckedRead | CheckedStage, rows: list[Row], params: Mapping[str, object]
+) -> list[Row]:
     if not read.order:
         return rows
     by_name = {column.name: column.expr for column in read.columns}
-    shown = sorted(one.name for one in read.pattern.row_variables if not one.anonymous)
+    anonymous = {one.name for one in read.pattern.row_variables if one.anonymous}
+    shown = [name for name in _list_entities(rows) if name not in anonymous]
     first = read.order[0].key
     if isinstance(first, Nearest | Bm25 | Rrf):
         kinds = {one.name: one.kind for one in read.pattern.row_variables}
@@ -474,25 +601,34 @@ def null_first(value: object) -> tuple[bool, Any]:
 
 
 def id_order(entity: Entity | None) -> tuple[bool, Any]:
-    return null_first(None if entity is None else entity["id"])
+    return null_first(None if entity is None else (entity["id"], str(entity.get(TYPE))))
 
 
-def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, object]) -> list[Values]:
+def _meant_groups(
+    read: CheckedRead | CheckedStage,
+    rows: list[Row],
+    per: Sequence[Any],
+    params: Mapping[str, object],
+) -> list[tuple[Values, Row, Values]]:
     keys = [one for one in read.columns if not has_aggregate(one.expr)]
-    shown = sorted(one.name for one in read.pattern.row_variables)
+    shown = _list_entities(rows)
     rows = sorted(rows, key=lambda row: [id_order(row[name]) for name in shown])
     groups: dict[Values, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[tuple(_frozen(value_of(one.expr, row, params)) for one in keys)].append(row)
+        groups[tuple(_key_of(one.expr, row, params) for one in keys)].append(row)
     if not keys:
         groups.setdefault((), [])
 
     def cell(expr: Any, group: Values) -> Any:
         if strip_spans(expr) in (strip_spans(one.expr) for one in keys):
             found = [strip_spans(one.expr) for one in keys].index(strip_spans(expr))
-            return group[found]
+            key = group[found]
+            return key.id if isinstance(key, _Known) else key
         if isinstance(expr, Aggregate):
-            cells = [(value_of(expr.argument, row, params), 1) for row in groups[group]]
+            argument = expr.argument
+            cells = [(value_of(argument, row, params), 1) for row in groups[group]]
+            if expr.function == "count" and isinstance(argument, EntityRef):
+                cells = [(_identify(row[argument.variable]), 1) for row in groups[group]]
             return tallied(expr.function, cells, distinct=expr.distinct)
         parts = {part: Const(value=cell(part, group), type=part.type) for part in _parts(expr)}
         known = replace_parts(expr, parts)
@@ -506,7 +642,7 @@ def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, objec
         return [part for held in list_children(expr) for part in _parts(held)]
 
     kept = [group for group in groups if all(cell(one, group) for one in read.having)]
-    order = sorted(kept, key=lambda group: [null_first(value) for value in group])
+    order = sorted(kept, key=lambda group: [_group_order(value) for value in group])
     by_name = {column.name: column.expr for column in read.columns}
     for key in reversed(read.order):
         expr = by_name[key.key] if isinstance(key.key, str) else key.key
@@ -515,7 +651,38 @@ def _meant_groups(read: CheckedRead, rows: list[Row], params: Mapping[str, objec
             key=lambda group, expr=expr: null_first(cell(expr, group)),  # type: ignore[misc]
             reverse=key.descending,
         )
-    return [tuple(cell(one.expr, group) for one in read.columns) for group in order]
+    return [
+        (
+            tuple(_frozen(cell(one, group)) for one in per),
+            groups[group][0] if groups[group] else {},
+            tuple(cell(one.expr, group) for one in read.columns),
+        )
+        for group in order
+    ]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """An entity as a group key: equal ids of two types are two keys."""
+
+    id: str
+    type: str
+
+
+def _key_of(expr: Any, row: Row, params: Mapping[str, object]) -> object:
+    if isinstance(expr, EntityRef) and (entity := row[expr.variable]) is not None:
+        return _Known(entity["id"], str(entity.get(TYPE)))
+    return _frozen(value_of(expr, row, params))
+
+
+def _group_order(value: object) -> tuple[bool, Any]:
+    return null_first((value.id, value.type) if isinstance(value, _Known) else value)
+
+
+def _list_entities(rows: list[Row]) -> list[str]:
+    """The variables of rows, by name; what rows carry besides is no entity."""
+    names = sorted({name for row in rows for name in row if not name.startswith("#")})
+    return [n for n in names if any(isinstance(row[n], Mapping) and "id" in row[n] for row in rows)]  # type: ignore[operator]
 
 
 def _is_condition(part: object) -> bool:

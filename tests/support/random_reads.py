@@ -20,6 +20,7 @@ NODES: dict[str, dict[str, str]] = {
     },
     "Port": {"code": "id", "name": "text", "lat": "number", "depth": "number"},
     "Company": {"name": "id", "country": "text"},
+    "Mixed": {"name": "text"},
 }
 EDGES: dict[str, tuple[str, str, dict[str, str]]] = {
     "callsAt": ("Vessel", "Port", {"berth": "text"}),
@@ -46,6 +47,8 @@ class Scope:
     edges: dict[str, str] = field(default_factory=dict)
     maybe: set[str] = field(default_factory=set)
     taken: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    """The values that stages before left, by name."""
 
     def fresh(self) -> str:
         name = f"{'abcdefghijklm'[len(self.taken)]}"
@@ -53,7 +56,7 @@ class Scope:
         return name
 
     def inner(self) -> "Scope":
-        return Scope(dict(self.nodes), dict(self.edges), set(self.maybe), self.taken)
+        return Scope(dict(self.nodes), dict(self.edges), set(self.maybe), self.taken, [])
 
     def properties(self) -> list[tuple[str, str]]:
         found = [
@@ -82,7 +85,7 @@ def read_texts(draw: st.DrawFn) -> str:
 
 @st.composite
 def _binding(draw: st.DrawFn, scope: Scope) -> str:
-    type_name = draw(st.sampled_from(sorted(NODES)))
+    type_name = draw(st.sampled_from(sorted(NODES.keys() - {"Mixed"})))
     variable = scope.fresh()
     scope.nodes[variable] = type_name
     # A test in every binding would leave hardly a row to compare.
@@ -182,7 +185,7 @@ def _value(draw: st.DrawFn, scope: Scope) -> str:
 
 @st.composite
 def _hop(draw: st.DrawFn, scope: Scope) -> str:
-    near = draw(st.sampled_from(sorted(scope.nodes)))
+    near = draw(st.sampled_from(sorted(n for n, t in scope.nodes.items() if t != "Mixed")))
     fitting = [word for word, ends in EDGES.items() if scope.nodes[near] in ends[:2]]
     word = draw(st.sampled_from(fitting))
     source, target, _ = EDGES[word]
@@ -273,3 +276,103 @@ def _grouped(draw: st.DrawFn, scope: Scope) -> str:
     having = draw(st.sampled_from(["", "", "having { t0 > 1 }"]))
     order = draw(st.sampled_from(["", "order { t0 desc }", "order { t0 desc } limit 2"]))
     return f"return {{ {', '.join(items)} }} {having} {order}"
+
+
+# ---- stages, unions, any edge
+
+
+@st.composite
+def staged_texts(draw: st.DrawFn) -> str:
+    """A read of several stages, or a union of reads."""
+    if draw(st.integers(0, 3)) == 0:
+        joins = draw(st.lists(st.sampled_from(["union", "union all"]), min_size=1, max_size=2))
+        parts = [draw(_joined_part())]
+        for word in joins:
+            parts += [word, draw(_joined_part())]
+        rest = draw(st.sampled_from(["", "order { n desc, t } limit 4", "order { t, n }"]))
+        return f"query q() {{\n {' '.join(parts)} {rest}\n}}"
+    scope = Scope()
+    stages = [draw(_stage(scope, number)) for number in range(draw(st.integers(1, 2)))]
+    clauses = [draw(_further(scope)) for _ in range(draw(st.integers(0, 1)))]
+    match = f"match {{ {',  '.join(clauses)} }} " if clauses else ""
+    result = draw(_grouped(scope)) if draw(st.booleans()) else _left(scope)
+    return f"query q() {{\n {' '.join(stages)} {match}{result}\n}}"
+
+
+@st.composite
+def _joined_part(draw: st.DrawFn) -> str:
+    """A read with the columns of every other."""
+    scope = Scope()
+    clauses = [
+        draw(_binding(scope)),
+        *(draw(_further(scope)) for _ in range(draw(st.integers(0, 1)))),
+    ]
+    first = next(iter(scope.nodes))
+    number = draw(
+        st.sampled_from([f"length(${first}.name)", f"count {{ ${first} -- $_ }}", "abs(3)"])
+    )
+    distinct = draw(st.sampled_from(["", "distinct "]))
+    return (
+        f"match {{ {',  '.join(clauses)} }} "
+        f"return {distinct}{{ {number} as n, lower(${first}.name) as t }}"
+    )
+
+
+@st.composite
+def _further(draw: st.DrawFn, scope: Scope) -> str:
+    kinds = [_hop(scope), _any_hop(scope), _condition(scope)]
+    return draw(st.one_of(*kinds) if _can_hop(scope) else _condition(scope))
+
+
+def _can_hop(scope: Scope) -> bool:
+    return any(kind != "Mixed" for kind in scope.nodes.values()) and len(scope.taken) < 9
+
+
+@st.composite
+def _any_hop(draw: st.DrawFn, scope: Scope) -> str:
+    near = draw(st.sampled_from(sorted(scope.nodes)))
+    far = draw(st.sampled_from([None, None, None, "_"]))
+    if far is None:
+        far = scope.fresh()
+        scope.nodes[far] = "Mixed"
+    edge = draw(st.sampled_from(["--", "$_:--"]))
+    return f"${near} {edge} ${far}"
+
+
+@st.composite
+def _stage(draw: st.DrawFn, scope: Scope, number: int) -> str:
+    clauses = [draw(_binding(scope))] if not scope.nodes else []
+    clauses += [draw(_further(scope)) for _ in range(draw(st.integers(0, 2)))]
+    kept = draw(st.lists(st.sampled_from(sorted(scope.nodes)), min_size=1, max_size=2, unique=True))
+    items = [f"${name}" for name in kept]
+    keys = [f"id(${name})" for name in kept]
+    names = []
+    for place in range(draw(st.integers(0, 2))):
+        names.append(f"n{number}{place}")
+        items.append(f"{draw(_value(scope))} as {names[-1]}")
+    mixed = [name for name in kept if scope.nodes[name] == "Mixed"]
+    if mixed:
+        names.append(f"n{number}t")
+        items.append(f"type(${mixed[0]}) as {names[-1]}")
+    if draw(st.booleans()):
+        names.append(f"n{number}c")
+        counted = draw(st.sampled_from(sorted(scope.nodes)))
+        items.append(f"count({draw(st.sampled_from(['', 'distinct ']))}${counted}) as {names[-1]}")
+    text = f"match {{ {',  '.join(clauses)} }} " if clauses else ""
+    text += f"with {{ {', '.join(items)} }}"
+    if draw(st.booleans()):
+        ways = [f"{key} {draw(st.sampled_from(['asc', 'desc']))}" for key in (*names, *keys)]
+        text += f" order {{ {', '.join(ways)} }}"
+        limit = draw(st.sampled_from(["", "limit 3", "limit 1", "limit 2 offset 1"]))
+        per = draw(st.sampled_from(["", "", f" per ${kept[0]}", *(f" per {n}" for n in names)]))
+        text += f" {limit}{per if limit else ''}"
+    scope.nodes = {name: scope.nodes[name] for name in kept}
+    scope.edges, scope.maybe = {}, set()
+    scope.left = names
+    return text
+
+
+def _left(scope: Scope) -> str:
+    shown = [*(f"${name}" for name in sorted(scope.nodes)), *scope.left[-3:]]
+    items = ", ".join(f"{item} as c{place}" for place, item in enumerate(shown))
+    return f"return {{ {items} }}"
