@@ -91,7 +91,7 @@ PUBLISH_BACKOFF_SECONDS_MAX = 2.0
 """Longest wait between two rounds where processes cannot lock one another out, shortened at random."""
 
 PUBLISH_LOCK_SECONDS_MAX = 5.0
-"""A publisher that waited this long for its lock goes on without it: a stopped process may hold it."""
+"""A publisher that waited this long for its lock takes the spare one: a stopped process may hold the first."""
 
 PUBLISH_ROUNDS_MAX = 9
 """Rounds of swaps before a publish gives up. A publisher that holds the publish lock needs one; on a busy machine the

@@ -107,6 +107,13 @@ def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
     return decoded[0] if decoded else None
 
 
+def find_batch(rows: pa.Table, batch_id: str) -> GraphCommit | None:
+    """Decode the commit that holds a batch, if there is one; of the others only the text is looked at."""
+    commits = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
+    named = commits.filter(pc.match_substring(commits["metadata"], json.dumps(batch_id)))
+    return next((one for one in decode_commits(named) if one.batch_id == batch_id), None)
+
+
 def has_commits(rows: pa.Table) -> bool:
     """Tell whether there is any lineage in these rows."""
     return bool(pc.any(pc.equal(rows["object_type"], ObjectType.GRAPH_COMMIT.value)).as_py())

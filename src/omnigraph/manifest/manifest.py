@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
+from enum import StrEnum
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
@@ -30,6 +31,20 @@ from omnigraph.values import dataclass
 
 def _ignore(_: BranchName) -> None:
     return None
+
+
+class PublishLock(StrEnum):
+    """What a publisher of a branch holds."""
+
+    BRANCH = "publish"
+    """Publishers lock one another out."""
+    SPARE = "publish_spare"
+    """Another one may swap too, but no version of the manifest is removed."""
+    NONE = ""
+
+    def key(self, branch: BranchName) -> str:
+        """The key of the lock of a branch."""
+        return f"__{self}__@{branch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +181,46 @@ class Manifest:
     publish_locks: Locks | None = None
 
     @contextmanager
-    def lock_branch(self, branch: BranchName) -> Iterator[bool]:
-        """Hold the publish lock of a branch; False when the wait for it timed out."""
+    def lock_branch(self, branch: BranchName) -> Iterator[PublishLock]:
+        """Hold the publish lock of a branch, or the spare one when the wait for it timed out, or none.
+
+        A process that is stopped may hold the first one for long. Without it a swap may start from a state that
+        somebody replaces meanwhile; Lance then tells by the versions in between, and while the spare lock is held
+        nobody removes versions. Whoever holds neither must not swap.
+        """
         with self.heads.lock_branch(branch), ExitStack() as stack:
             if self.publish_locks is None:
-                yield True
+                yield PublishLock.BRANCH
                 return
-            lock = self.publish_locks.acquire(
-                f"__publish__@{branch}", wait=PUBLISH_LOCK_SECONDS_MAX
-            )
-            if lock is not None:
-                stack.callback(self.publish_locks.release, lock)
-            yield lock is not None
+            for kind in (PublishLock.BRANCH, PublishLock.SPARE):
+                lock = self.publish_locks.acquire(kind.key(branch), wait=PUBLISH_LOCK_SECONDS_MAX)
+                if lock is not None:
+                    stack.callback(self.publish_locks.release, lock)
+                    yield kind
+                    return
+            yield PublishLock.NONE
+
+    @contextmanager
+    def lock_versions(self, branch: BranchName) -> Iterator[bool]:
+        """Wait until no swap needs old versions, and keep it so for the block; False when the wait timed out.
+
+        Whoever removes versions holds the spare lock, so that every publisher has the first one, and had that one
+        itself for a moment: whoever gets it later looks for the newest version first.
+        """
+        if self.publish_locks is None:
+            yield True
+            return
+        with ExitStack() as stack:
+            for kind in (PublishLock.SPARE, PublishLock.BRANCH):
+                lock = self.publish_locks.acquire(kind.key(branch), wait=PUBLISH_LOCK_SECONDS_MAX)
+                if lock is None:
+                    yield False
+                    return
+                if kind is PublishLock.BRANCH:
+                    self.publish_locks.release(lock)
+                else:
+                    stack.callback(self.publish_locks.release, lock)
+            yield True
 
     def current(
         self,

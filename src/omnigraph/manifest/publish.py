@@ -21,7 +21,7 @@ from omnigraph.limits import (
 )
 from omnigraph.logs import get_logger
 from omnigraph.manifest.change import Change, encode_unknown_commits, records_for
-from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.manifest import Manifest, PublishLock
 from omnigraph.manifest.migrate import contend, load_migrated
 from omnigraph.manifest.operations import find_operation
 from omnigraph.manifest.policies import require_same
@@ -69,10 +69,12 @@ def publish(
 
 def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
     """Publish under the lock of the branch; None when others won every swap, because nothing locks them out."""
-    with manifest.lock_branch(change.branch) as is_locked:
+    with manifest.lock_branch(change.branch) as held:
+        if held is PublishLock.NONE:
+            return None
         published = _swap_or_lose(manifest, change)
         if published is None:
-            if is_locked and manifest.publish_locks is not None:
+            if held is PublishLock.BRANCH and manifest.publish_locks is not None:
                 raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
             return None
         _fold(manifest, change.branch, published.state.fragments)

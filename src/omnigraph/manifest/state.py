@@ -12,6 +12,7 @@ from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.manifest.lineage import (
     Lineage,
     commits_of,
+    find_batch,
     find_commit,
     head_of,
     merged_of,
@@ -120,6 +121,10 @@ class BranchState:
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others."""
         return find_commit(self.image.rows, commit)
+
+    def find_batch(self, batch_id: str) -> GraphCommit | None:
+        """Find the commit that holds a batch; a branch whose history is not in its manifest holds none."""
+        return find_batch(self.image.rows, batch_id)
 
     def expect(self, records: Iterable[Record]) -> "BranchState":
         """Derive the state that these records will make; the next write of the same swap is prepared on it."""

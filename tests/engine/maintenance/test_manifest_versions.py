@@ -13,12 +13,25 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError, HistoryReclaimed, NotFoundError, OmniError
+from omnigraph.engine.maintenance import manifest_versions
+from omnigraph.errors import (
+    ConflictError,
+    HistoryReclaimed,
+    NotFoundError,
+    OmniError,
+    RecoveryRequired,
+)
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
-from omnigraph.ids import MAIN, BranchName
-from omnigraph.manifest.records import KEY, head_row, lance_branch
+from omnigraph.ids import MAIN, BranchName, CommitId
+from omnigraph.manifest import manifest
+from omnigraph.manifest.change import Change, Draft
+from omnigraph.manifest.manifest import PublishLock
+from omnigraph.manifest.publish import publish
+from omnigraph.manifest.records import KEY, CommitKind, head_row, lance_branch
+from omnigraph.runtime import SYSTEM
 from omnigraph.storage.layout import MANIFEST
-from tests.support.maintenance import ADD, GONE, OLDER, content, made
+from tests.support.maintenance import ADD, GONE, OLDER, SCHEMA, content, made, records
+from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 
 Content = dict[str, list[dict[str, Any]]]
@@ -222,6 +235,54 @@ def test_a_stale_publisher_does_not_land_past_a_gap(graph: Graph) -> None:
     assert_settled(graph)
 
 
+def test_versions_stay_while_a_publisher_that_missed_its_lock_swaps(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rivals are seen by the versions in between, since nobody is locked out."""
+    monkeypatch.setattr(manifest, "PUBLISH_LOCK_SECONDS_MAX", 0.05)
+    locks = graph._engine.store.locks
+    stopped = locks.acquire(PublishLock.BRANCH.key(MAIN), wait=0)
+    assert stopped is not None
+    with (
+        omnigraph.open(graph.uri, config={"maintenance": "off"}) as other,
+        parked(Failpoint.PUBLISH_PREPARED) as park,
+    ):
+        # One without a sidecar: cleanup waits for the others.
+        draft = Draft(commit=CommitId(SYSTEM.new_id()), kind=CommitKind.REPAIR)
+        change = Change(branch=MAIN, draft=draft)
+        thread = threading.Thread(target=publish, args=(graph._engine.manifest, change))
+        thread.start()
+        assert park.reached.wait(PARK_SECONDS_MAX)
+        assert other.cleanup(keep=1, confirm=True).manifest.versions_removed == 0
+        locks.release(stopped)
+        age(other, 4)
+        assert other.cleanup(keep=1, confirm=True).manifest.versions_removed == 0
+        park.release()
+        thread.join()
+        assert graph.commits()[0].id == draft.commit
+        assert other.cleanup(keep=1, confirm=True).manifest.versions_removed > 0
+    assert count_heads(graph) == 1
+    assert_settled(graph)
+
+
+def test_a_publisher_that_gets_neither_lock_does_not_swap(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "PUBLISH_LOCK_SECONDS_MAX", 0.01)
+    locks, before = graph._engine.store.locks, content(graph)
+    kinds = (PublishLock.BRANCH, PublishLock.SPARE)
+    held = [locks.acquire(kind.key(MAIN), wait=0) for kind in kinds]
+    with pytest.raises(RecoveryRequired):
+        graph.mutate(ADD, {"name": "waits"})
+    assert content(graph) == before
+    for lock in held:
+        assert lock is not None
+        locks.release(lock)
+    graph.refresh()
+    assert content(graph) != before
+    assert_settled(graph)
+
+
 def test_writers_and_readers_go_on_beside_cleanups(graph: Graph) -> None:
     errors: list[BaseException] = []
     done = threading.Event()
@@ -381,3 +442,35 @@ def test_a_graph_that_is_cleaned_does_what_one_does_that_is_not_for_long(
     tmp_path: Path, seed: int
 ) -> None:
     run_twins(tmp_path, seed, 80)
+
+
+# ---- on an object store
+
+
+@pytest.mark.s3
+def test_on_an_object_store_young_versions_stay_and_old_ones_go_beside_a_writer(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, config = bucket.storage_options, {"maintenance": "off"}
+    writer = omnigraph.init(f"{bucket.uri}/g", SCHEMA, storage_options=options, config=config)
+    writer.load(records(8), mode="append")
+    age(writer, 8)
+    cleaner = omnigraph.open(writer.uri, storage_options=options, config=config)
+    before = list_versions(cleaner)
+    assert cleaner.cleanup(keep=2, confirm=True).manifest.versions_removed == 0
+    assert list_versions(cleaner) == before
+    # As if an hour had passed by the clock of the store since each version was replaced.
+    monkeypatch.setattr(manifest_versions, "MANIFEST_SECONDS_MIN", 0)
+    preview = cleaner.cleanup(keep=2).manifest
+    assert cleaner.cleanup(keep=2, confirm=True).manifest == preview
+    assert preview.versions_removed >= 6
+    assert len(list_versions(cleaner)) == len(before) - preview.versions_removed
+    commits = cleaner.commits()
+    writer.mutate(ADD, {"name": "after"})
+    with omnigraph.open(writer.uri, storage_options=options) as fresh:
+        assert fresh.commits()[1:] == commits
+        assert fresh.snapshot(at=commits[1].id).table("Person").num_rows
+        with pytest.raises(HistoryReclaimed):
+            fresh.snapshot(at=commits[4].id)
+        assert "after" in fresh.table("Person")["name"].to_pylist()
+        assert_settled(fresh)

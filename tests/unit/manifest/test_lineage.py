@@ -1,13 +1,14 @@
 """History: listing, finding, and the merge base of two commits."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN, CommitId, Version
-from omnigraph.manifest.lineage import Lineage
-from omnigraph.manifest.records import CommitKind, GraphCommit
+from omnigraph.manifest.lineage import Lineage, find_batch
+from omnigraph.manifest.records import CommitKind, GraphCommit, encode
 
 
 def commit(
@@ -53,6 +54,20 @@ def test_since_leaves_a_commit_out_and_keeps_a_moment() -> None:
     assert names(HISTORY.listed(since=datetime.fromtimestamp(3, UTC))) == [5, 4, 3]
     with pytest.raises(NotFound, match="01NOSUCH"):
         HISTORY.listed(since=CommitId("01NOSUCH"))
+
+
+def test_a_batch_is_found_by_its_exact_name() -> None:
+    names_of_batches = ["s#1", "s#11", 'say "s#1"', "straße#1", None]
+    commits = [
+        replace(one, batch_id=name)
+        for one, name in zip(HISTORY.commits, names_of_batches, strict=True)
+    ]
+    rows = encode(commits)
+    for one in commits[:-1]:
+        assert one.batch_id is not None
+        assert find_batch(rows, one.batch_id) == one
+    assert find_batch(rows, "s#") is None
+    assert find_batch(rows, "mutation") is None
 
 
 def test_a_moment_names_the_newest_commit_made_by_then() -> None:

@@ -13,10 +13,13 @@ from omnigraph.errors import HistoryReclaimed
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, Version
 from omnigraph.limits import MANIFEST_SECONDS_MIN
+from omnigraph.logs import get_logger
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.storage.values import Reclaimed, VersionInfo
+
+_log = get_logger(__name__)
 
 KeptVersions = Mapping[tuple[str, str | None], frozenset[Version]]
 """The versions that the rules keep of each table and fork that was cleaned; of the others all stay."""
@@ -43,8 +46,12 @@ def reclaim_manifest(
         needed = pinned.list_manifests(branch)
         chosen = [one.version for one in versions if one.version < first]
         unpinned = [version for version in chosen if version not in needed]
-        reclaimed = engine.manifest.reclaim(branch, unpinned, dry_run=dry_run)
-        fail(Failpoint.CLEANUP_RECLAIMED)
+        with engine.manifest.lock_versions(branch) as may_remove:
+            if not (may_remove or dry_run):
+                _log.warning("manifest.versions_in_use", branch=branch)
+                return NOTHING
+            reclaimed = engine.manifest.reclaim(branch, unpinned, dry_run=dry_run)
+            fail(Failpoint.CLEANUP_RECLAIMED)
         return reclaimed
 
 

@@ -24,7 +24,7 @@ def is_batch_loaded(view: View, batch_id: str | None) -> bool:
     """Whether a batch was loaded before: then there is nothing left to write."""
     if batch_id is None:
         return False
-    commit = next((one for one in view.lineage.commits if one.batch_id == batch_id), None)
+    commit = view.state.find_batch(batch_id)
     if commit is not None:
         _log.warning("batch.skipped", batch_id=batch_id, commit=str(commit.id))
     return commit is not None
