@@ -67,6 +67,23 @@ def test_ranks_are_those_of_networkx_at_any_commit(graph: Graph) -> None:
     assert movers[0]["change"] == pytest.approx(movers[0]["after"] - movers[0]["before"])
 
 
+def test_components_begin_from_those_of_another_commit(graph: Graph) -> None:
+    graph.load(_ports(40)[30:] + _feeds([(30, 31), (31, 32), (33, 34)]), mode="append")
+    former = graph.project(edges=["Feeds"]).wcc()
+    graph.mutate('query q() { delete Port where code = "p31" }')
+    graph.mutate("query q() { delete Feeds where load = 67.0 }")
+    graph.load(_ports(42)[40:] + _feeds([(40, 0), (35, 36)]), mode="append")
+    graph.optimize()
+    for start in (former, graph.project(edges=["Feeds"], at=former.commit).wcc()):
+        now = graph.project(edges={"Feeds": {"undirected": True}})
+        again = now.wcc(start=start)
+        assert again.to_arrow().equals(now.wcc().to_arrow())
+    assert _ranks(former)["p30"] == _ranks(former)["p32"]
+    assert _ranks(again)["p30"] != _ranks(again)["p32"]
+    assert _ranks(again)["p33"] != _ranks(again)["p34"]
+    assert _ranks(again)["p40"] == _ranks(again)["p0"]
+
+
 def test_values_are_written_in_one_commit(graph: Graph) -> None:
     ranks = graph.project(edges=["Feeds"]).pagerank()
     graph.branch_create("ranks")

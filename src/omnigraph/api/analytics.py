@@ -1,7 +1,7 @@
 """Graph algorithms on one moment of a graph: project it, compute, compare, write the answer back."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.api.arguments import count_of, text_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics import communities, components, distances, ranking
-from omnigraph.engine.analytics.arcs import Arcs
+from omnigraph.engine.analytics.arcs import Arcs, Nodes
 from omnigraph.engine.analytics.bounds import Bounds
 from omnigraph.engine.analytics.project import (
     EdgeUse,
@@ -72,6 +72,8 @@ class Scores:
     commit: str | None
     table: pa.Table = field(repr=False)
     graph: Assigner = field(repr=False, compare=False)
+    projection: "Projection | None" = field(default=None, repr=False, compare=False)
+    """What components were found in, so that others can begin from them."""
 
     def to_arrow(self) -> pa.Table:
         """The table: `type`, `id`, `value` and what else the algorithm tells."""
@@ -243,9 +245,19 @@ class Projection:
 
     # ---- which nodes belong together
 
-    def wcc(self) -> Scores:
-        """The weakly connected component of each node, numbered from 0 by first members."""
-        return self._score("wcc", components.find_components(self._arcs, strong=False))
+    def wcc(self, *, start: Scores | None = None) -> Scores:
+        """The weakly connected component of each node, numbered from 0 by first members.
+
+        `start` is the answer at another commit: components that no edge joined or left keep their nodes, the others are
+        looked at again. The answer is the same as without it.
+        """
+        former = None if start is None else start.projection
+        if start is None or former is None:
+            found = components.find_components(self._arcs, strong=False)
+        else:
+            labels, arcs = self._renumber_former(start, former)
+            found = components.update_components(self._arcs, labels, arcs)
+        return replace(self._score("wcc", found), projection=self)
 
     def scc(self) -> Scores:
         """The strongly connected component of each node, numbered from 0 by first members."""
@@ -319,16 +331,27 @@ class Projection:
     def _find(self, type_name: str, id: str) -> int:
         return self._nodes.find(text_of("type_name", type_name), text_of("id", id))
 
+    def _renumber_former(self, start: Scores, former: "Projection") -> tuple[Nodes, Arcs]:
+        """Former components and arcs by the numbers of these nodes; -1 is a node that is gone."""
+        values = np.asarray(start.table["value"], np.int64)
+        if self._names.equals(former._names):
+            return values, former._arcs
+        places = _find_nodes(former._names, self._names)
+        labels = np.full(self.node_count, -1)
+        labels[places[places >= 0]] = values[places >= 0]
+        arcs = former._arcs
+        ends = places[arcs.sources], places[arcs.targets]
+        return labels, Arcs(self.node_count, *ends, None, arcs.rows)
+
     def _read_start(self, start: Scores) -> Any:
         """Former values by node; a node that is new begins with the mean."""
-        key = _spell_nodes(self._names)
-        found = pc.index_in(key, _spell_nodes(start.table)).to_numpy(zero_copy_only=False)
+        found = _find_nodes(self._names, start.table)
         values = np.asarray(start.table["value"], float)
         if not len(values) or values.min() < 0 or values.sum() <= 0:
             return None
-        known = np.isfinite(found)
+        known = found >= 0
         ranks = np.full(self.node_count, values.mean())
-        ranks[known] = values[found[known].astype(np.int64)]
+        ranks[known] = values[found[known]]
         return ranks
 
     def __repr__(self) -> str:
@@ -355,6 +378,13 @@ def compare(before: Scores, after: Scores, *, top: int | None = None) -> pa.Tabl
     order = [("size", "descending"), ("type", "ascending"), ("id", "ascending")]
     ranked = moved.append_column("size", size).sort_by(order).drop_columns(["size"])
     return ranked if top is None else ranked[:top]
+
+
+def _find_nodes(wanted: pa.Table, among: pa.Table) -> Nodes:
+    """The row of each node in another table; -1 where it is not."""
+    places = pc.index_in(_spell_nodes(wanted), _spell_nodes(among))
+    found: Nodes = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64)
 
 
 def _spell_nodes(names: pa.Table) -> Any:

@@ -15,7 +15,12 @@ from omnigraph.engine.analytics.communities import (
     find_communities,
     propagate_labels,
 )
-from omnigraph.engine.analytics.components import count_triangles, find_components, find_cores
+from omnigraph.engine.analytics.components import (
+    count_triangles,
+    find_components,
+    find_cores,
+    update_components,
+)
 from omnigraph.engine.analytics.distances import count_hops, measure_distances
 from omnigraph.engine.analytics.ranking import (
     compute_betweenness,
@@ -210,3 +215,22 @@ def test_bounds_say_how_far_it_came() -> None:
         compute_pagerank(arcs, damping=0.85, tolerance=1e-12, bounds=bounds(3))
     with pytest.raises(BoundReached, match=r"after 0 s: 0 of 50 sources are done"):
         compute_betweenness(arcs, samples=None, seed=0, bounds=bounds(seconds=0))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_components_from_a_former_answer_are_those_found_anew(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(20, 200))
+    ends = rng.integers(0, count, (int(rng.integers(0, count)), 2))
+    rows = rng.permutation(len(ends) * 2)[: len(ends)]
+    before = Arcs(count, ends[:, 0], ends[:, 1], None, rows)
+    labels = find_components(before, strong=False)
+    kept = rng.random(len(ends)) > rng.choice([0.02, 0.3, 0.0])
+    more = rng.integers(0, count, (int(rng.integers(0, 4)), 2))
+    after = np.concatenate([ends[kept], more])
+    # Rows of new edges may have numbers of other edges: they only say where to look.
+    numbers = np.concatenate([rows[kept], rng.integers(0, 2 * len(ends) + 5, len(more))])
+    order = rng.permutation(len(after))
+    arcs = Arcs(count, after[order, 0], after[order, 1], None, numbers[order])
+    found = update_components(arcs, labels, before)
+    assert np.array_equal(found, find_components(arcs, strong=False))

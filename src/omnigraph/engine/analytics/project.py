@@ -1,12 +1,13 @@
 """A projection: the nodes and edges of chosen types at one moment, as integer arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.names import ROW_ID
 from omnigraph.catalog.types import Scalar
 from omnigraph.engine.analytics.arcs import Arcs, Nodes, Values
 from omnigraph.engine.session.engine import Engine
@@ -65,9 +66,12 @@ def read_arcs(
         _read_edges(engine, view, nodes, view.catalog.edges[name], use)
         for name, use in uses.items()
     ]
-    sources, targets, weights = (np.concatenate(one) for one in zip(*parts, strict=True))
+    sources, targets, weights, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
     weighted = any(use.weight is not None for use in uses.values())
-    return Arcs(nodes.count, sources, targets, weights if weighted else None)
+    # Rows of several tables have the same numbers; the number of the table tells them apart.
+    tables = np.repeat(np.arange(len(parts)), [len(one[0]) for one in parts])
+    numbers = rows.astype(np.int64) * len(parts) + tables
+    return Arcs(nodes.count, sources, targets, weights if weighted else None, numbers)
 
 
 def check_projection(catalog: Catalog, nodes: tuple[str, ...], uses: Mapping[str, EdgeUse]) -> None:
@@ -107,20 +111,23 @@ def _check_weight(edge: EdgeType, use: EdgeUse) -> None:
 
 def _read_edges(
     engine: Engine, view: View, nodes: ProjectedNodes, edge: EdgeType, use: EdgeUse
-) -> tuple[Nodes, Nodes, Values]:
-    sources = _number(_read_column(engine, view, edge, "src"), nodes, edge.source)
-    targets = _number(_read_column(engine, view, edge, "dst"), nodes, edge.target)
+) -> tuple[Nodes, Nodes, Values, Nodes]:
+    ends = _read_columns(engine, view, edge, ["src", "dst"], row_id=True)
+    sources = _number(column(ends, "src"), nodes, edge.source)
+    targets = _number(column(ends, "dst"), nodes, edge.target)
+    rows = column(ends, ROW_ID).to_numpy(zero_copy_only=False)
     weights = np.ones(len(sources))
     if use.weight is not None:
         weights = _read_weights(engine, view, edge, use.weight)
     if use.undirected:
         back = sources != targets
-        sources, targets, weights = (
+        sources, targets, weights, rows = (
             np.concatenate([sources, targets[back]]),
             np.concatenate([targets, sources[back]]),
             np.concatenate([weights, weights[back]]),
+            np.concatenate([rows, rows[back]]),
         )
-    return sources, targets, weights
+    return sources, targets, weights, rows
 
 
 def _number(ids: pa.Array, nodes: ProjectedNodes, type_name: str) -> Nodes:
@@ -146,8 +153,18 @@ def _count_wrong(values: Values) -> int:
 
 
 def _read_column(engine: Engine, view: View, type_: NodeType | EdgeType, name: str) -> pa.Array:
+    return column(_read_columns(engine, view, type_, [name]), name)
+
+
+def _read_columns(
+    engine: Engine,
+    view: View,
+    type_: NodeType | EdgeType,
+    names: Sequence[str],
+    *,
+    row_id: bool = False,
+) -> pa.Table:
     entry = view.snapshot.entries.get(type_.table_key)
     if entry is None:
         raise NotFound("table", type_.table_key, hint="the type did not exist yet")
-    rows = engine.store.tables.open(entry.at).read([name])
-    return column(rows, name)
+    return engine.store.tables.open(entry.at).read(list(names), row_id=row_id)
