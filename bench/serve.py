@@ -37,11 +37,14 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lif
 
 
 @contextmanager
-def started(*words: str, url: str) -> Iterator[float]:
-    """A server in a process of its own; gives the seconds until it answered."""
+def started(*words: str, url: str, bytecode: Path | None = None) -> Iterator[tuple[float, float]]:
+    """A server in a process of its own; gives the seconds until it answered, and those of the processor."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=None if bytecode is None else keep_bytecode(bytecode),
     )
     try:
         while True:
@@ -52,10 +55,22 @@ def started(*words: str, url: str) -> Iterator[float]:
                 if process.poll() is not None:
                     raise SystemExit(f"the server did not start: {words}") from None
                 time.sleep(0.01)
-        yield time.perf_counter() - began
+        yield time.perf_counter() - began, processor_seconds(process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def keep_bytecode(folder: Path) -> dict[str, str]:
+    """The environment of a process that finds compiled modules, as an installed package has them."""
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(folder)}
+
+
+def processor_seconds(process: int) -> float:
+    """The time that a process has computed: a busy machine lengthens it less than the time that has passed."""
+    facts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(facts[11]) + int(facts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
@@ -162,13 +177,17 @@ def start_with_tables(home: Path, tables: int) -> None:
     omnigraph.init(home / "wide", schema).close()
     port = free_port()
     words = ("-m", "omnigraph", "serve", str(home / "wide"), "--unauthenticated")
-    taken = []
-    for _ in range(3):
+    url, taken = f"http://127.0.0.1:{port}", []
+    # The first start compiles the modules.
+    for _ in range(4):
         with started(
-            *words, "--bind", f"127.0.0.1:{port}", url=f"http://127.0.0.1:{port}"
+            *words, "--bind", f"127.0.0.1:{port}", url=url, bytecode=home / "bytecode"
         ) as found:
             taken.append(found)
-    print(f"start to ready with {tables} tables: {min(taken):.2f} s (at most 1.5)")
+    passed, computed = (min(times) for times in zip(*taken[1:], strict=True))
+    print(
+        f"start to ready with {tables} tables: {passed:.2f} s (at most 1.5), {computed:.2f} s of processor time"
+    )
 
 
 if __name__ == "__main__":

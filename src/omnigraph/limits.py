@@ -246,6 +246,9 @@ RESULT_BATCH_ROWS = 65_536
 SCAN_BATCH_ROWS = 65_536
 """Rows per batch of a stream: large enough for Arrow's kernels, small enough to hold a few."""
 
+SCAN_BOUNDED_BATCHES = 2
+"""Batches that a scan in bounded memory decodes ahead of its reader."""
+
 LOOKUP_VALUES_MAX = 8_192
 """Values of one indexed lookup; more become several."""
 
@@ -426,6 +429,9 @@ ORDERED_STEP_BYTES = 1024 * 1024
 
 ORDERED_PARTS_MAX = 512
 """Temporary files of one ordered scan: each is open while the table is read."""
+
+ORDERED_IDS_A_PART = 64
+"""Ids of a sample for each temporary file of an ordered scan: they say where the next file begins, and keep the files alike."""
 
 ORDERED_SAMPLE_ROWS = 32
 """Rows that show how wide the rows of a table are."""

@@ -88,8 +88,11 @@ class Table(Protocol):
         fragments: Sequence[int] | None = None,
         blobs: BlobForm = BlobForm.DESCRIPTOR,
         limit: int | None = None,
+        bounded: bool = False,
     ) -> pa.RecordBatchReader:
         """Stream rows; `columns=()` with `row_id` or `row_address` reads no column at all.
+
+        `bounded` reads one fragment at a time and little ahead: slower from afar, in memory that does not grow with the table.
 
         `_row_created_at_version` and `_row_last_updated_at_version` may be asked for by name.
         """

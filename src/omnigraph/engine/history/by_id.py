@@ -1,17 +1,17 @@
-"""Rows by id: streams a table of any size in the order of its ids, while memory holds the ids and a part of the rows."""
+"""Rows by id: streams a table of any size in the order of its ids, while memory holds a part of the rows."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.names import ROW_ID
 from omnigraph.limits import (
+    ORDERED_IDS_A_PART,
     ORDERED_PART_BYTES,
     ORDERED_PARTS_MAX,
     ORDERED_SAMPLE_ROWS,
@@ -21,68 +21,86 @@ from omnigraph.limits import (
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
-_RANK = "__rank"
-
-Ranks = npt.NDArray[np.int64]
-
 
 def scan_by_id(table: Table, rows: int) -> Iterator[pa.RecordBatch]:
     """Stream every row with its blobs, by id; a table that is small is sorted in memory."""
     sample = table.read(blobs=BlobForm.BYTES, limit=ORDERED_SAMPLE_ROWS)
-    width = max(1, sample.nbytes // max(1, sample.num_rows))
+    width = _measure_width(sample)
     if width * rows <= ORDERED_PART_BYTES:
         return iter(table.scan(order_by_id=True, blobs=BlobForm.BYTES))
     if width >= ORDERED_WIDE_BYTES:
-        return _fetch_by_id(table, max(1, ORDERED_STEP_BYTES // width))
-    return _sort_parts(table, width, -(-width * rows // ORDERED_PART_BYTES))
+        return _fetch_by_id(table, rows, sample)
+    return _sort_rows(table, rows, width)
 
 
-def _fetch_by_id(table: Table, step: int) -> Iterator[pa.RecordBatch]:
+def _measure_width(sample: pa.Table) -> int:
+    return int(max(1, sample.nbytes // max(1, sample.num_rows)))
+
+
+def _fetch_by_id(table: Table, rows: int, sample: pa.Table) -> Iterator[pa.RecordBatch]:
     """Fetch wide rows one by one in the order of their ids: a scan would hold whole pages of them."""
-    found = table.read(["id"], row_id=True)
-    ordered = found[ROW_ID].take(pc.sort_indices(found["id"])).combine_chunks()
-    del found
-    for start in range(0, len(ordered), step):
-        yield from table.take(ordered.slice(start, step), blobs=BlobForm.BYTES).to_batches()
+    step = max(1, ORDERED_STEP_BYTES // _measure_width(sample))
+    width = _measure_width(sample.select(["id"])) + pa.uint64().byte_width
+    scanned = table.scan(["id"], row_id=True, bounded=True)
+    for part in _sort_parts(table, rows, width, scanned):
+        ordered = part[ROW_ID].combine_chunks()
+        for start in range(0, len(ordered), step):
+            yield from table.take(ordered.slice(start, step), blobs=BlobForm.BYTES).to_batches()
 
 
-def _sort_parts(table: Table, width: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Cut narrow rows into parts by the ranks of their ids, in temporary files of this machine, and sort part by part."""
-    ranks, step = _rank_ids(table), max(1, ORDERED_STEP_BYTES // width)
+def _sort_rows(table: Table, rows: int, width: int) -> Iterator[pa.RecordBatch]:
+    """Sort narrow rows: they are read once, since fetching them one by one would read every page many times."""
+    step = max(1, ORDERED_STEP_BYTES // width)
+    scanned = table.scan(batch_rows=step, blobs=BlobForm.BYTES, bounded=True)
+    for part in _sort_parts(table, rows, width, scanned):
+        yield from part.to_batches(max_chunksize=step)
+
+
+def _sort_parts(
+    table: Table, rows: int, width: int, scanned: pa.RecordBatchReader
+) -> Iterator[pa.Table]:
+    """Cut rows into parts by their ids, in temporary files of this machine, and give part by part, each sorted."""
+    bounds = _choose_bounds(table, rows, -(-width * rows // ORDERED_PART_BYTES))
     with tempfile.TemporaryDirectory(prefix="omnigraph-export-") as folder:
-        parts = _Parts(Path(folder), min(ORDERED_PARTS_MAX, count), len(ranks))
-        with parts:
-            start = 0
-            for batch in table.scan(batch_rows=step, blobs=BlobForm.BYTES):
-                parts.add(batch, ranks[start : start + batch.num_rows])
-                start += batch.num_rows
-        del ranks
-        for number in range(min(ORDERED_PARTS_MAX, count)):
-            yield from parts.read(number, step)
+        with _Parts(Path(folder), bounds) as parts:
+            for batch in scanned:
+                parts.add(batch)
+        for number in range(len(bounds) + 1):
+            yield from parts.take(number)
 
 
-def _rank_ids(table: Table) -> Ranks:
-    """Give every row, in stored order, the place of its id among all ids."""
-    order = pc.sort_indices(table.read(["id"])["id"]).to_numpy()
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order), dtype=np.int64)
-    return ranks
+def _choose_bounds(table: Table, rows: int, wanted: int) -> pa.Array:
+    """Choose the first ids of all parts but the first, by a sample: ids are unique, so that parts have about the same size."""
+    count = min(ORDERED_PARTS_MAX, wanted)
+    stride = max(1, rows // (count * ORDERED_IDS_A_PART))
+    seen, sampled = 0, []
+    for batch in table.scan(["id"], bounded=True):
+        places = np.arange(-seen % stride, batch.num_rows, stride)
+        sampled.append(batch["id"].take(pa.array(places)))
+        seen += batch.num_rows
+    ids = pa.concat_arrays(sampled)
+    ordered = ids.take(pc.sort_indices(ids))
+    firsts = np.unique(np.linspace(0, len(ordered), count, endpoint=False, dtype=np.int64))
+    return ordered.take(pa.array(firsts[1:]))
 
 
 class _Parts:
-    """Rows in files by their ranks: each file holds the rows of some ranks that follow one another."""
+    """Rows in files by their ids: each file holds the rows between two bounds."""
 
-    def __init__(self, folder: Path, count: int, rows: int) -> None:
+    def __init__(self, folder: Path, bounds: pa.Array) -> None:
         self._folder = folder
-        self._size = -(-rows // count)
+        self._bounds = bounds
         self._writers: dict[int, Any] = {}
 
-    def add(self, batch: pa.RecordBatch, ranks: Ranks) -> None:
-        """Add rows with their ranks."""
-        ranked = batch.append_column(_RANK, pa.array(ranks))
-        numbers = ranks // self._size
-        for number in np.unique(numbers).tolist():
-            self._write(number, ranked.filter(pa.array(numbers == number)))
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows, each to the file of its part."""
+        found = pc.search_sorted(self._bounds, batch["id"], side="right")
+        numbers = found.to_numpy().astype(np.int64)
+        order = np.argsort(numbers, kind="stable")
+        grouped = batch.take(pa.array(order))
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            self._write(int(numbers[order[start]]), grouped.slice(start, end - start))
 
     def _write(self, number: int, rows: pa.RecordBatch) -> None:
         writer = self._writers.get(number)
@@ -93,17 +111,16 @@ class _Parts:
     def _file(self, number: int) -> str:
         return str(self._folder / f"{number}.arrow")
 
-    def read(self, number: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read one part in order, and remove its file."""
+    def take(self, number: int) -> Iterator[pa.Table]:
+        """Give the rows of one part by id, and remove its file; a part may be empty."""
         if number not in self._writers:
             return
         with pa.ipc.open_stream(self._file(number)) as reader:
             rows = reader.read_all()
         Path(self._file(number)).unlink()
-        ordered = rows.take(pc.sort_indices(rows[_RANK])).drop_columns([_RANK])
-        yield from ordered.to_batches(max_chunksize=batch_rows)
+        yield rows.take(pc.sort_indices(rows["id"]))
 
-    def __enter__(self) -> "_Parts":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

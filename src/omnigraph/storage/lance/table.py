@@ -17,6 +17,7 @@ from omnigraph.limits import (
     LOOKUP_ROWS_PER_VALUE,
     LOOKUP_VALUES_MAX,
     SCAN_BATCH_ROWS,
+    SCAN_BOUNDED_BATCHES,
 )
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
@@ -116,6 +117,7 @@ class LanceTable:
         fragments: Sequence[int] | None = None,
         blobs: BlobForm = BlobForm.DESCRIPTOR,
         limit: int | None = None,
+        bounded: bool = False,
     ) -> pa.RecordBatchReader:
         """Stream rows."""
 
@@ -131,6 +133,7 @@ class LanceTable:
                 blobs=blobs,
                 limit=limit,
                 indexed=indexed,
+                bounded=bounded,
             ).to_reader()
             return source if filter is None else _read_ahead(source)
 
@@ -408,6 +411,7 @@ class LanceTable:
         limit: int | None,
         indexed: bool,
         batch_rows: int | None = None,
+        bounded: bool = False,
     ) -> Any:
         names = list(columns) if columns is not None else self._schema.names
         parts = None if fragments is None else [fragment_of(self._dataset, f) for f in fragments]
@@ -422,6 +426,8 @@ class LanceTable:
             limit=limit,
             blob_handling="all_binary" if blobs is BlobForm.BYTES else None,
             use_scalar_index=indexed,
+            batch_readahead=SCAN_BOUNDED_BATCHES if bounded else None,
+            fragment_readahead=1 if bounded else None,
         )
 
     def _filtered(self, filter: Filter, indexed: bool) -> Any:
