@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.engine.history import by_id
 from omnigraph.limits import ORDERED_PART_BYTES, ORDERED_WIDE_BYTES
 from tests.support.settled import assert_settled
 
@@ -76,6 +77,23 @@ def test_a_large_table_is_exported_by_id(graph: Graph, name: str) -> None:
     assert names == sorted(table["name"].to_pylist())
     assert names[0] == "!first"
     assert names[-1] == "~last"
+
+
+def test_no_part_of_an_ordered_scan_is_much_larger_than_the_others(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_id, "ORDERED_PART_BYTES", 256 * 1024)
+    table = graph.table("Point")
+    with graph.snapshot() as seen, seen._reading():
+        stored = seen._open("Point")
+        sample = stored.read(limit=32)
+        scanned = stored.scan(["id"], row_id=True)
+        parts = [one.num_rows for one in by_id._sort_parts(stored, NARROW, 100, scanned)]
+        fetched = by_id._fetch_by_id(stored, NARROW, sample)
+        ids = [one for batch in fetched for one in batch["id"].to_pylist()]
+    assert len(parts) > 40
+    assert max(parts) < 3 * NARROW / len(parts)
+    assert ids == sorted(table["id"].to_pylist())
 
 
 def test_every_value_is_where_it_belongs(graph: Graph) -> None:
