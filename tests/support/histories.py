@@ -102,6 +102,14 @@ def questions(words: Words) -> dict[str, str]:
         "reach": f"match {{ {p}  $p {w}{{1,3}} $f }} return {{ $p.key, count($f) as n }}",
         "lonely": f"match {{ {p}  not {{ $p memberOf $_ }} }} return {{ $p }} order {{ $p.key }}",
         "teams": f"match {{ {p}  $p memberOf $t }} return {{ $t.key, $t.note, max($p.{words.age}) as m }}",
+        "blocks": f"match {{ {p}  count {{ $p {w} $f }} > 0 or exists {{ $p memberOf $_ }} }} return {{ $p as p, "
+        f"count {{ $p {w} $f }} as n, sum($k.since) {{ $p $k:{w} $_ }} as s }} order {{ p }}",
+        "stages": f"match {{ $p $k:{w} $f }} with {{ $p, $f, $k.since as s }} order {{ s desc, id($f) }} limit 1 per $p "
+        f"return distinct {{ $p as p, $f as f, s + $f.{words.age} as t }} order {{ p }}",
+        "union": f"match {{ {p} }} return {{ lower($p.{words.name}) as n }} "
+        f"union match {{ $t: {words.team} }} return {{ coalesce($t.note, $t.key) as n }} order {{ n }}",
+        "any": f"match {{ {p}  $p $e:-- $x  $x != $p }} return {{ $p as p, $x as x, from($e) as f, to($e) as t }} "
+        "order { p, x, f, t }",
     }
     if words.mark is not None:
         body["marked"] = (

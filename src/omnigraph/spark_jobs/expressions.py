@@ -17,6 +17,7 @@ from omnigraph.compile.checked import (
     Call,
     Compare,
     Const,
+    Duration,
     EntityRef,
     Field,
     InList,
@@ -133,11 +134,46 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
 
 
 def _call(call: Call, resolve_column: ResolveColumn) -> Column:
-    if call.function not in _CALLS:
+    is_moment = any(
+        isinstance(one, Const) and isinstance(one.value, Duration) for one in call.arguments
+    )
+    if is_moment or call.function not in _CALLS.keys() | _ARITHMETIC:
         word = call.function if call.function.isalpha() else f"'{call.function}'"
         raise make_unsupported_error(f"{word} of values")
     arguments = [operand(one, resolve_column) for one in call.arguments]
+    if call.function in _ARITHMETIC:
+        return _calculate(call, arguments)
     return _CALLS[call.function](*arguments).cast(spark_name(call.type))
+
+
+_INFINITE: Final = float("inf")
+_ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
+
+
+def _calculate(call: Call, arguments: Sequence[Column]) -> Column:
+    """Compute with numbers; a division by zero and a result beyond its type stop the query, as in one process."""
+    op, is_whole = call.function, call.type.scalar in INTEGERS
+    # Decimals hold every result of two integers.
+    left, right = (one.cast("decimal(20,0)" if is_whole else "double") for one in arguments)
+    if op in ("/", "%"):
+        if is_whole:
+            left, right = left.cast("bigint"), right.cast("bigint")
+        found = F.call_function("div", left, right) if is_whole and op == "/" else left / right
+        found = left % right if op == "%" else found
+        return F.when(right == 0, _stop("a division by zero")).otherwise(found)
+    found = {"+": left + right, "-": left - right, "*": left * right}[op]
+    if is_whole:
+        fits = found.between(F.lit(Decimal(-(2**63))), F.lit(Decimal(2**63 - 1)))
+        return F.when(~fits, _stop("the result is beyond the range of I64")).otherwise(
+            found.cast("bigint")
+        )
+    given = (F.abs(left) < _INFINITE) & (F.abs(right) < _INFINITE)
+    beyond = given & ~(F.abs(found) < _INFINITE)
+    return F.when(beyond, _stop("the result is beyond the range of F64")).otherwise(found)
+
+
+def _stop(reason: str) -> Column:
+    return F.raise_error(F.lit(f"{reason}; the query was stopped, nothing was changed"))
 
 
 def _case(*arguments: Column) -> Column:
@@ -156,6 +192,7 @@ _CALLS: dict[str, Callable[..., Column]] = {
     "upper": F.upper,
     "length": F.char_length,
     "concat": F.concat,
+    "replace": F.replace,
     "year": F.year,
     "month": F.month,
     "day": F.dayofmonth,

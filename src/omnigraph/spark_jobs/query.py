@@ -6,7 +6,7 @@ from functools import cached_property, reduce
 from typing import Any, Final, assert_never
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from omnigraph.catalog.mixed import is_mixed
@@ -15,6 +15,7 @@ from omnigraph.compile.checked import (
     Bm25,
     Const,
     Direction,
+    EntityRef,
     ItemExpr,
     Nearest,
     ParamRef,
@@ -42,8 +43,8 @@ from omnigraph.compile.plan.operators import (
     Stage,
     Tally,
     Union,
-    Window,
 )
+from omnigraph.compile.plan.operators import Window as Bounds
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.compile.rules import fill
@@ -160,7 +161,7 @@ def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Rows:
-    """A frame of bindings with its variables, or of groups with the columns of their fields."""
+    """A frame with its variables, and the columns of the values that rows carry by name."""
 
     frame: DataFrame
     variables: frozenset[str] = frozenset()
@@ -209,7 +210,7 @@ class Lowering:
         def resolve(variable: str, name: str) -> Column:
             if variable != FIELD:
                 return self.resolve_column(variable, name)
-            assert rows.fields is not None, "a field is a column of groups"
+            assert rows.fields is not None, "the plan carries every field it uses"
             return F.col(rows.fields[name])
 
         return resolve
@@ -236,17 +237,21 @@ class Lowering:
             case Anti() | Semi():
                 return self._join_block(operator, around)
             case Attach():
-                raise make_unsupported_error("a block inside of an expression")
+                return self._attach(operator, around)
             case OptionalJoin():
                 return self._optional(operator, around)
             case Group():
                 return self._group(operator, self.rows(operator.input, around))
             case Sort():
                 return self._sort(operator, self.rows(operator.input, around))
-            case Stage() | Union():
-                raise make_unsupported_error("with" if isinstance(operator, Stage) else "union")
+            case Stage():
+                return self._leave(operator, self.rows(operator.input, around))
+            case Union(inputs=inputs):
+                rows = self.rows(inputs[0], around)
+                frames = [self.rows(one, around).frame for one in inputs[1:]]
+                return replace(rows, frame=reduce(DataFrame.union, frames, rows.frame))
             case Slice(per=(_, *_)):
-                raise make_unsupported_error("limit … per")
+                return self._cut_each(operator, around)
             case Slice(input=below, window=window):
                 rows = self.rows(below, around)
                 return replace(rows, frame=_cut(rows.frame, window))
@@ -284,7 +289,8 @@ class Lowering:
         tests = [condition(test, self.resolve_column) for test in operator.on]
         both = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
         frame = _bare(left).join(_bare(right), both, "inner")
-        return Rows(frame, left.variables | right.variables)
+        fields = {**(left.fields or {}), **(right.fields or {})}
+        return Rows(frame, left.variables | right.variables, fields)
 
     def _join_block(self, operator: Anti | Semi, around: Rows) -> Rows:
         how = "left_anti" if isinstance(operator, Anti) else "left_semi"
@@ -307,7 +313,27 @@ class Lowering:
         )
         joined = rows.frame.join(found, _agree(ids) if ids else F.lit(True), "left_outer")
         frame = joined.drop(*(f"{one}_i" for one in ids))
-        return Rows(frame, rows.variables | frozenset(operator.binds))
+        return replace(rows, frame=frame, variables=rows.variables | frozenset(operator.binds))
+
+    def _attach(self, operator: Attach, around: Rows) -> Rows:
+        """Give rows what their matches in a block come to: the block is grouped once, then joined."""
+        rows = self.rows(operator.input, around)
+        inner = self.rows(operator.inner, rows)
+        name = f"a{len(rows.fields or {})}"
+        ids = [self.label(one, ID) for one in operator.on]
+        tally = operator.tally
+        value = F.lit(True) if tally is None else self._tally(tally, inner)
+        keys = [F.col(one).alias(f"{one}_i") for one in ids]
+        found = inner.frame.groupBy(*keys).agg(
+            F.first(value).alias(name) if tally is None else value.alias(name)
+        )
+        joined = rows.frame.join(found, _agree(ids) if ids else F.lit(True), "left_outer")
+        frame = joined.drop(*(f"{one}_i" for one in ids))
+        if tally is None:
+            frame = frame.withColumn(name, F.coalesce(F.col(name), F.lit(False)))
+        elif tally.function == "count":
+            frame = frame.withColumn(name, F.coalesce(F.col(name), F.lit(0)))
+        return replace(rows, frame=frame, fields={**(rows.fields or {}), operator.name: name})
 
     # ---- walks
 
@@ -318,7 +344,7 @@ class Lowering:
         if operator.closes:
             joins = joins & (F.col(target) == F.col("__far"))
             frame = rows.frame.join(pairs, joins, "inner").drop("__near", "__far")
-            return Rows(frame, rows.variables | operator.binds)
+            return replace(rows, frame=frame, variables=rows.variables | operator.binds)
         frame = rows.frame.join(pairs, joins, "inner").drop("__near")
         labels = self.labels(operator.target)
         if len(labels) == 1:
@@ -326,7 +352,7 @@ class Lowering:
         else:
             nodes = self.graph.frame(node_key(operator.target_type), labels)
             frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
-        return Rows(frame, rows.variables | operator.binds)
+        return replace(rows, frame=frame, variables=rows.variables | operator.binds)
 
     def _pairs(self, operator: Expand, rows: Rows) -> DataFrame:
         """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
@@ -376,11 +402,42 @@ class Lowering:
         fields = {name: f"g{i}" for i, name in enumerate(names)}
         keys = [self.value(one.expr, rows).alias(fields[one.name]) for one in operator.keys]
         tallies = [self._tally(one, rows).alias(fields[one.name]) for one in operator.tallies]
+        # An entity determines its properties; a stage behind the groups may go on from it.
+        whole = {one.expr.variable for one in operator.keys if isinstance(one.expr, EntityRef)}
+        keys += [F.col(one) for one in self.columns(whole)]
         if tallies:
             frame = rows.frame.groupBy(*keys).agg(*tallies)
         else:
             frame = rows.frame.select(*keys).distinct()
-        return Rows(frame, fields=fields)
+        return Rows(frame, frozenset(whole), fields)
+
+    def _leave(self, operator: Stage, rows: Rows) -> Rows:
+        """Leave some entities of rows, and named values."""
+        fields = {one.name: f"w{i}" for i, one in enumerate(operator.values)}
+        values = [
+            self.value(one.expr, rows).cast(spark_name(one.type)).alias(fields[one.name])
+            for one in operator.values
+        ]
+        kept = [F.col(one) for one in self.columns(operator.entities)]
+        alone = [] if kept or values else [F.lit(1).alias(ALONE)]
+        frame = rows.frame.select(*kept, *values, *alone)
+        return Rows(frame, frozenset(operator.entities), fields)
+
+    def _cut_each(self, operator: Slice, around: Rows) -> Rows:
+        """Keep a window of the rows that are equal in some values."""
+        below = operator.input
+        order = below if isinstance(below, Sort) else Sort(input=below, keys=())
+        rows = self.rows(order.input, around)
+        frame, keys = self._with_keys(order, rows)
+        keys = keys or [F.lit(1).asc()]
+        by = [self.value(one, rows) for one in operator.per]
+        number = F.row_number().over(Window.partitionBy(*by).orderBy(*keys))
+        low, limit = (_whole(one) for one in (operator.window.offset, operator.window.limit))
+        kept = F.col("__n") > (low or 0)
+        if limit is not None:
+            kept = kept & (F.col("__n") <= (low or 0) + limit)
+        frame = frame.withColumn("__n", number).where(kept).orderBy(*keys).drop("__n")
+        return replace(rows, frame=_without_keys(frame, order))
 
     def _tally(self, tally: Tally, rows: Rows) -> Column:
         if tally.argument is None:
@@ -407,6 +464,12 @@ class Lowering:
                 raise make_unsupported_error(f"{function}()")
 
     def _sort(self, operator: Sort, rows: Rows) -> Rows:
+        frame, keys = self._with_keys(operator, rows)
+        frame = frame.orderBy(*keys) if keys else frame
+        return replace(rows, frame=_without_keys(frame, operator))
+
+    def _with_keys(self, operator: Sort, rows: Rows) -> tuple[DataFrame, list[Column]]:
+        """Add the columns of an order, and list what sorts by them."""
         keys = [
             F.desc_nulls_last(f"__k{i}") if key.descending else F.asc_nulls_first(f"__k{i}")
             for i, key in enumerate(operator.keys)
@@ -414,11 +477,8 @@ class Lowering:
         frame = rows.frame
         for i, key in enumerate(operator.keys):
             frame = frame.withColumn(f"__k{i}", self.value(key.expr, rows))
-        ties = [
-            F.asc_nulls_first(self.label(name, ID)) for name in operator.ties if rows.fields is None
-        ]
-        frame = frame.orderBy(*keys, *ties) if keys or ties else frame
-        return replace(rows, frame=frame.drop(*(f"__k{i}" for i in range(len(operator.keys)))))
+        ties = [F.asc_nulls_first(self.label(name, ID)) for name in operator.ties]
+        return frame, [*keys, *ties]
 
     def value(self, expr: ItemExpr, rows: Rows) -> Column:
         """Lower an expression to a column."""
@@ -431,9 +491,13 @@ class Lowering:
                 return operand(expr, self._resolver(rows))
 
 
+def _without_keys(frame: DataFrame, operator: Sort) -> DataFrame:
+    return frame.drop(*(f"__k{i}" for i in range(len(operator.keys))))
+
+
 def _bare(rows: Rows) -> DataFrame:
     """Drop the placeholder column, unless the frame binds no variable."""
-    return rows.frame.drop(ALONE) if rows.variables else rows.frame
+    return rows.frame.drop(ALONE) if rows.variables or rows.fields else rows.frame
 
 
 def _agree(ids: Sequence[str]) -> Column:
@@ -454,7 +518,7 @@ def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataF
             return out.union(back.where(F.col("__near") != F.col("__far")))
 
 
-def _cut(frame: DataFrame, window: Window) -> DataFrame:
+def _cut(frame: DataFrame, window: Bounds) -> DataFrame:
     offset, limit = (_whole(one) for one in (window.offset, window.limit))
     if offset:
         frame = frame.offset(offset)
