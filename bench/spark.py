@@ -1,9 +1,17 @@
 """Spark with us against Spark alone, against this process alone, and against Ladybug's COPY, all in one session.
 
-`load` loads the same Parquet files with every key, end and value checked; beside it Spark copies them from Parquet to
-Parquet without looking. `lines` loads the same rows as JSON lines. `scan` and `filter` read through
-`format("omnigraph")` and from Parquet. `merge` loads a tenth of the rows again with other values. Scales are those of
-`social.py`: `s` is 100 thousand nodes and a million edges, `m` a million and five million.
+Parts, of which `--only` chooses some:
+
+- `loads`: the same Parquet files with every key, end and value checked; beside it Spark copies them from Parquet to Parquet without looking.
+- `lines`: the same rows as JSON lines, in files of rows and in one file of records; beside it Spark converts the files of rows to Parquet. Goal: 1.5.
+- `layouts`: the edges in 200 files (goal: 1.3 of one file), and in one row group.
+- `skew`: as many edges, all of which leave one node.
+- `writes`: `df.write.format("omnigraph")` against `graph.load` of the same rows (goal: 1.5).
+- `branches`: merge and diff of a branch on which a tenth of the nodes differs, against the load of that tenth (goal of the merge: 1.5).
+- `reads`: scans and filters through `format("omnigraph")` and from Parquet.
+- `merges`: a tenth of the nodes loaded again with other values.
+
+Scales are those of `social.py`: `s` is 100 thousand nodes and a million edges, `m` a million and five million.
 
 Every line shows the median of the time and of the work of all processors, those of Spark's processes included: on a busy machine the second says
 more. `visible` is the part of a load up to its commit; what follows builds B-trees and text indexes, which a copy to Parquet has not.
@@ -21,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 from load import SCHEMA, Ladybug, write_inputs
@@ -87,6 +96,9 @@ def nothing() -> None:
     """Get ready for what needs nothing."""
 
 
+PARTS = ("loads", "lines", "layouts", "skew", "writes", "branches", "reads", "merges")
+
+
 class Bench:
     """One scale: its files, its graph, and what is timed on them."""
 
@@ -122,8 +134,13 @@ class Bench:
 
     # ---- what is timed
 
-    def loads(self, lines: bool) -> None:
-        files = {name: str(path) for name, path in self.paths.items()}
+    @property
+    def files(self) -> dict[str, str]:
+        """The files of all types."""
+        return {name: str(path) for name, path in self.paths.items()}
+
+    def loads(self) -> None:
+        files = self.files
         copied = timed("Spark, Parquet to Parquet", self.rows, self.copy, nothing, self.rounds)
         bug = Ladybug(self.home, self.paths)
         other = timed(
@@ -143,26 +160,123 @@ class Bench:
             f"  Spark / copy {ours.over(copied)}   visible / copy {self.visible / copied.seconds:.2f}   "
             f"Spark / Ladybug {ours.over(other)}   this process / Ladybug {here.over(other)}"
         )
-        if lines:
-            path = str(self.home / "all.jsonl")
-            timed(
-                "ours, Spark, JSON lines",
-                self.rows,
-                lambda: self.load(path, self.spark),
-                self.fresh,
-                self.rounds,
-            )
-            timed(
-                "ours, this process, JSON lines",
-                self.rows,
-                lambda: self.load(path, False),
-                self.fresh,
-                self.rounds,
-            )
+
+    def lines(self) -> None:
+        rows = {name: self.write_lines(name) for name in self.paths}
+
+        def convert() -> None:
+            shutil.rmtree(self.home / "converted", ignore_errors=True)
+            for name, path in rows.items():
+                schema = self.spark.read.parquet(str(self.paths[name])).schema
+                frame = self.spark.read.schema(schema).json(path)
+                frame.write.parquet(str(self.home / "converted" / name))
+
+        theirs = timed("Spark, JSON to Parquet", self.rows, convert, nothing, self.rounds)
+        ours = self.time_load("ours, Spark, files of rows", rows)
+        print(f"  JSON lines / Spark {ours.over(theirs)}")
+        records = self.home / "all.jsonl"
+        if records.stat().st_size:
+            both = [self.time_load(f"ours, {who}, records", str(records), spark) for who, spark in (
+                ("Spark", self.spark), ("this process", False))]  # fmt: skip
+            print(f"  records / Spark {both[0].over(theirs)}   this process {both[1].over(theirs)}")
+
+    def write_lines(self, name: str) -> str:
+        """Write the rows of a type as one file of JSON lines."""
+        folder = self.home / "lines" / name
+        frame = self.spark.read.parquet(str(self.paths[name]))
+        frame.coalesce(1).write.option("ignoreNullFields", "true").json(str(folder))
+        target = self.home / "lines" / f"{name}.jsonl"
+        next(folder.glob("part-*.json")).rename(target)
+        return str(target)
+
+    def time_load(self, name: str, source: Any, spark: Any = None) -> Spent:
+        """Time a load of everything into a new graph, on Spark unless told otherwise."""
+        spark = self.spark if spark is None else spark
+        return timed(name, self.rows, lambda: self.load(source, spark), self.fresh, self.rounds)
+
+    def layouts(self) -> None:
+        edges = pyarrow.parquet.read_table(self.paths["Knows"])
+        many, one = self.home / "many", self.home / "group.parquet"
+        many.mkdir(exist_ok=True)
+        step = -(-edges.num_rows // 200)
+        for number in range(200):
+            part = edges.slice(number * step, step)
+            pyarrow.parquet.write_table(part, many / f"{number:03}.parquet")
+        pyarrow.parquet.write_table(edges, one, row_group_size=edges.num_rows)
+        small = [str(path) for path in sorted(many.glob("*.parquet"))]
+        whole = self.time_load("ours, Spark, one file", self.files)
+        cut = self.time_load("ours, Spark, 200 files", self.files | {"Knows": small})
+        group = self.time_load("ours, Spark, one row group", self.files | {"Knows": str(one)})
+        print(f"  200 files / one {cut.over(whole)}   one row group / one file {group.over(whole)}")
+
+    def skew(self) -> None:
+        edges = pyarrow.parquet.read_table(self.paths["Knows"])
+        hub = pa.repeat(edges["src"][0], edges.num_rows)
+        path = self.home / "hub.parquet"
+        pyarrow.parquet.write_table(
+            edges.set_column(edges.column_names.index("src"), "src", hub), path
+        )
+        even = self.time_load("ours, Spark, even", self.files)
+        one = self.time_load("ours, Spark, one hub", self.files | {"Knows": str(path)})
+        print(f"  hub / even {one.over(even)}")
+
+    def writes(self) -> None:
+        nodes = {name: self.files[name] for name in NODES}
+        edges, count = self.files["Knows"], self.counts["Knows"]
+
+        def ready() -> None:
             self.fresh()
-            self.load(files, self.spark)
+            self.load(nodes, self.spark)
+
+        def write() -> None:
+            writer = self.spark.read.parquet(edges).write.format("omnigraph").mode("append")
+            writer.option("type", "Knows").save(str(self.uri))
+
+        loaded = timed(
+            "ours, Spark, load of edges",
+            count,
+            lambda: self.load({"Knows": edges}, self.spark),
+            ready,
+            self.rounds,
+        )
+        written = timed("ours, df.write of edges", count, write, ready, self.rounds)
+        print(f"  df.write / load {written.over(loaded)}")
+
+    def branches(self) -> None:
+        tenth, rows = self.write_tenth(), sum(self.counts[name] // 10 for name in NODES)
+
+        def ready() -> None:
+            self.fresh()
+            self.load(self.files, self.spark)
+
+        def ready_branch() -> None:
+            ready()
+            assert self.graph is not None
+            self.graph.branch_create("draft")
+            self.graph.load(tenth, mode="merge", branch="draft", spark=self.spark)
+
+        def merge() -> None:
+            assert self.graph is not None
+            self.graph.merge("draft", spark=self.spark)
+
+        def diff() -> None:
+            assert self.graph is not None
+            self.graph.diff("main", "draft", spark=self.spark, out=str(self.home / "diff.jsonl"))
+
+        loaded = timed(
+            "ours, Spark, load of a tenth",
+            rows,
+            lambda: self.load(tenth, self.spark, "merge"),
+            ready,
+            self.rounds,
+        )
+        merged = timed("ours, Spark, branch merge", rows, merge, ready_branch, self.rounds)
+        compared = timed("ours, Spark, diff to a file", rows, diff, ready_branch, self.rounds)
+        print(f"  merge / load {merged.over(loaded)}   diff / load {compared.over(loaded)}")
 
     def reads(self) -> None:
+        self.fresh()
+        self.load(self.files, self.spark)
         tables = {"Person": F.max("age"), "Post": F.max("length"), "Knows": F.max("since")}
         rows = sum(self.counts[name] for name in tables)
 
@@ -199,7 +313,8 @@ class Bench:
         )
         print(f"  filter {ours.over(theirs)}")
 
-    def merges(self) -> None:
+    def write_tenth(self) -> dict[str, str]:
+        """Write a tenth of the nodes with other values."""
         tenth = {}
         for name in NODES:
             table = pyarrow.parquet.read_table(self.paths[name])
@@ -210,6 +325,12 @@ class Bench:
                 )
             tenth[name] = str(self.home / f"tenth-{name}.parquet")
             pyarrow.parquet.write_table(part, tenth[name])
+        return tenth
+
+    def merges(self) -> None:
+        self.fresh()
+        self.load(self.files, self.spark)
+        tenth = self.write_tenth()
         rows = sum(self.counts[name] // 10 for name in NODES)
         timed(
             "ours, Spark, merge of a tenth",
@@ -232,6 +353,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", nargs="*", choices=("xs", "s", "m"), default=["xs", "s"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     given = parser.parse_args()
     spark = session()
     register(spark)
@@ -239,9 +361,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as home:
             bench = Bench(Path(home), scale, spark, given.rounds)
             print(f"== {scale}: {bench.rows} rows in {len(NODES) + len(EDGES)} tables")
-            bench.loads(lines=scale != "m")
-            bench.reads()
-            bench.merges()
+            for part in given.only:
+                getattr(bench, part)()
     spark.stop()
 
 

@@ -47,6 +47,9 @@ CONNECT_PORT: Final = 15002
 CONNECT_SECONDS: Final = 10.0
 """How long a Connect server may take to accept a connection."""
 
+PYTHON: Final = "spark.pyspark.python"
+"""The setting that names the Python of executors."""
+
 MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
 """The environment variable that names the master of new sessions."""
 
@@ -72,7 +75,7 @@ def session(
     chosen = chosen or f"local[{cores},{TASK_TRIES}]"
     if chosen.startswith(CONNECT):
         return _connect(chosen, conf)
-    _prepare_environment()
+    _prepare_environment(conf.get(PYTHON))
     settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
     builder = SparkSession.builder.master(chosen).appName(app)
     for name, value in settings.items():
@@ -152,8 +155,11 @@ def _texts(conf: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _prepare_environment() -> None:
-    # Without this, workers run the first python3 on the path, which may not have our packages.
+def _prepare_environment(python: str | None) -> None:
+    # Without this, workers run the first python3 on the path, which may not have our packages. Spark reads its own
+    # setting only in spark-submit.
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = java_home()
