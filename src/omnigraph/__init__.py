@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         ChangeStream,
         Conflict,
         Diff,
+        EntityHistory,
         MergeResult,
     )
     from omnigraph.api.description import Description
@@ -135,6 +136,7 @@ __all__ = [
     "Diagnostic",
     "Diff",
     "DiscardedRecovery",
+    "EntityHistory",
     "Examination",
     "Explanation",
     "ExportReport",
@@ -185,7 +187,7 @@ _NAMES_OF = {
     "omnigraph.api.analytics": "Projection Scores compare",
     "omnigraph.api.branches": "Branch",
     "omnigraph.api.comparisons": (
-        "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff MergeResult"
+        "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff EntityHistory MergeResult"
     ),
     "omnigraph.api.description": "Description",
     "omnigraph.api.frames": "rejects_frame",

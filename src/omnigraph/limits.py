@@ -513,3 +513,6 @@ MESSAGE_CHARS_MAX = 4_096
 
 KEY_ROUNDS_MAX = 3
 """Looks for the result of an idempotency key, with pending operations recovered between them."""
+
+HISTORY_PROBES_MAX = 256
+"""How often the history of an entity looks for an earlier life of its id before it says that it did not look further."""

@@ -64,6 +64,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "change_page": lambda graph: graph.change_page(),
     "diff_page": lambda graph: graph.diff_page("main", "main"),
     "baseline_stream": lambda graph: graph.baseline_stream(),
+    "history": lambda graph: graph.history("Port", "A"),
     "commit_changes": lambda graph: graph.commit_changes("01"),
     "baseline": lambda graph: graph.baseline("nowhere"),
     "ensure_indices": lambda graph: graph.ensure_indices(),

@@ -209,6 +209,7 @@ READERS: Final = frozenset(
         "export_lines",
         "frames",
         "guard",
+        "history",
         "index_status",
         "jobs",
         "location",

@@ -46,6 +46,7 @@ FILLED = {
     "branch show": ("main",),
     "branch delete": ("side",),
     "branch merge": ("side",),
+    "history": ("Person", "Ada"),
     "commit show": ("01ZZZZZZZZZZ",),
     "commit changes": ("01ZZZZZZZZZZ",),
     "diff": ("main", "main"),

@@ -98,8 +98,8 @@ OF_GRAPH = {
     "POST /branches/merge/preview", "POST /schema/plan", "POST /schema/apply", "POST /queries/{name}",
     "POST /queries/{name}/if-graph-commit", "POST /read", "POST /change", "POST /ingest",
 }  # fmt: skip
-ADDED = {"GET /jobs", "POST /query/explain", "POST /mcp"}
-"""Routes beside the list: long work, plans, and the protocol of agents, which describes itself."""
+ADDED = {"GET /jobs", "GET /entity", "GET /entity/history", "POST /query/explain", "POST /mcp"}
+"""Routes beside the list: long work, entities and their history, plans, and the protocol of agents, which describes itself."""
 
 
 @pytest.mark.parametrize("named", NAMED)

@@ -120,6 +120,12 @@ WRITES: dict[str, tuple[Send, str, dict[str, str]]] = {
 
 READS: dict[str, tuple[Send, str, dict[str, str]]] = {
     "snapshot": (lambda http: http.get("/snapshot"), "read", {"branch": "main"}),
+    "history of an entity": (
+        lambda http: http.get("/entity/history?type=Person&id=Ada&branch=draft"),
+        "read",
+        {"branch": "draft"},
+    ),
+    "entity": (lambda http: http.get("/entity?type=Person&id=Ada"), "read", {"branch": "main"}),
     "snapshot of a draft": (
         lambda http: http.get("/snapshot?branch=draft"),
         "read",
@@ -332,6 +338,36 @@ def test_commits_of_a_branch_that_may_not_be_read_are_unknown(
         missing = clients["reads"].get(path.format(unknown, unknown))
         assert blind(denied, commit) == blind(missing, unknown)
         assert denied.status_code == 404
+
+
+def test_a_history_does_not_show_branches_that_may_not_be_read(tmp_path: Path) -> None:
+    rules = """
+version: 1
+groups: { all: [may], some: [reads] }
+protected_branches: [main]
+rules:
+  - { id: a, allow: { actors: { group: all }, actions: [read] } }
+  - { id: s, allow: { actors: { group: some }, actions: [read], branch_scope: protected } }
+"""
+    with omnigraph.open(make_graph(tmp_path / "g")) as graph:
+        graph.branch_create("side")
+        for age in (40, 41):
+            update = f'query u() {{ update Person set {{ age: {age} }} where name = "Ada" }}'
+            graph.mutate(update, branch="side")
+        graph.mutate(ADD, {"n": "Cy"})
+        graph.merge("side")
+    tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"may": "m", "reads": "r"})}
+    (tmp_path / "policy.yaml").write_text(rules)
+    words = (str(tmp_path / "g"), "--policy", str(tmp_path / "policy.yaml"), "--read-only")
+    with serving(*words, log=tmp_path / "log", environment=tokens) as found:
+
+        def list_branches(token: str) -> list[str | None]:
+            with found.client(token) as http:
+                shown = http.get("/entity/history?type=Person&id=Ada").json()["changes"]
+            return [one["commit"]["manifest_branch"] for one in shown]
+
+        assert list_branches("m") == [None, "side", "side", None]
+        assert list_branches("r") == [None, None]
 
 
 def test_a_forged_page_token_opens_no_other_branch(clients: dict[str, httpx.Client]) -> None:

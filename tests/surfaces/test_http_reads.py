@@ -131,6 +131,24 @@ def test_a_name_with_a_slash_is_one_segment(http: httpx.Client) -> None:
     assert http.delete("/branches/etl/none").json()["missing"]["what"] == "route"
 
 
+def test_an_entity_and_its_history_are_those_of_the_calls(
+    server: ServerProcess, http: httpx.Client, graph: omnigraph.Graph
+) -> None:
+    named = {"type": "Person", "id": "Ada"}
+    assert http.get("/entity", params=named).json() == {
+        "type_name": "Person",
+        "entity": graph.entity("Person", "Ada"),
+    }
+    assert http.get("/entity", params=named | {"id": "Nobody"}).status_code == 404
+    assert http.get("/entity", params={"type": "Person"}).status_code == 400
+    with omnigraph.connect(server.url) as remote:
+        assert remote.history("Person", "Ada") == graph.history("Person", "Ada")
+        assert remote.entity("Person", "Ada") == graph.entity("Person", "Ada")
+        assert remote.entity("Person", "Nobody") is None
+    assert http.get("/entity/history", params=named | {"limit": 100_000}).status_code == 413
+    assert http.get("/entity/history", params=named | {"type": "Nothing"}).status_code == 404
+
+
 # ---- the feed
 
 

@@ -133,6 +133,8 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(graph.changes(limit=10))  # ChangePage
     reveal_type(next(graph.changes_stream()))  # ChangeStream
     reveal_type(graph.commit_changes("01"))  # ChangeBlock
+    reveal_type(graph.history("Person", "Ada"))  # EntityHistory
+    reveal_type(graph.snapshot().history("Person", "Ada").more)  # bool
     reveal_type(graph.baseline("all.jsonl"))  # Baseline
     reveal_type(graph.change_page(start="beginning"))  # FeedPage
     reveal_type(graph.diff_page("main", "review"))  # DiffPage

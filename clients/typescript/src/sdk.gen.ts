@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
+import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -136,6 +136,24 @@ export const getCommit = <ThrowOnError extends boolean = false>(options: Options
 export const listCommitChanges = <ThrowOnError extends boolean = false>(options: Options<ListCommitChangesData, ThrowOnError>): RequestResult<ListCommitChangesResponses, ListCommitChangesErrors, ThrowOnError> => (options.client ?? client).get<ListCommitChangesResponses, ListCommitChangesErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/commits/{commit}/changes',
+    ...options
+});
+
+/**
+ * Show the properties of one entity
+ */
+export const getEntity = <ThrowOnError extends boolean = false>(options: Options<GetEntityData, ThrowOnError>): RequestResult<GetEntityResponses, GetEntityErrors, ThrowOnError> => (options.client ?? client).get<GetEntityResponses, GetEntityErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/entity',
+    ...options
+});
+
+/**
+ * List the commits that changed one entity, the newest first
+ */
+export const getEntityHistory = <ThrowOnError extends boolean = false>(options: Options<GetEntityHistoryData, ThrowOnError>): RequestResult<GetEntityHistoryResponses, GetEntityHistoryErrors, ThrowOnError> => (options.client ?? client).get<GetEntityHistoryResponses, GetEntityHistoryErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/entity/history',
     ...options
 });
 

@@ -319,6 +319,27 @@ export type EntityChange = {
 };
 
 /**
+ * The changes of one entity, the newest first.
+ */
+export type EntityHistoryOutput = {
+    table_key: string;
+    id: string;
+    changes: Array<HistoryChangeOutput>;
+    gaps: Array<HistoryGapOutput>;
+    more: boolean;
+};
+
+/**
+ * One entity: its id, for an edge its ends, and its properties.
+ */
+export type EntityOutput = {
+    type_name: string;
+    entity: {
+        [key: string]: unknown;
+    };
+};
+
+/**
  * Any failure: its message, its kind, the next step, and the facts of its kind.
  */
 export type ErrorOutput = {
@@ -449,6 +470,23 @@ export type HealthOutput = {
     version: string;
     internal_schema_version: number;
     source_version: string | null;
+};
+
+/**
+ * One commit that changed an entity; `merges` are the merges through which it came.
+ */
+export type HistoryChangeOutput = {
+    commit: CommitOutput;
+    change: EntityChange;
+    merges: Array<string>;
+};
+
+/**
+ * A commit at which, and before which, a history cannot be read.
+ */
+export type HistoryGapOutput = {
+    graph_commit_id: string;
+    reason: string;
 };
 
 /**
@@ -1758,6 +1796,168 @@ export type ListCommitChangesResponses = {
 };
 
 export type ListCommitChangesResponse = ListCommitChangesResponses[keyof ListCommitChangesResponses];
+
+export type GetEntityData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * The type of the entity.
+         */
+        type: string;
+        /**
+         * Its id, or the value of its key.
+         */
+        id: string;
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+    };
+    url: '/graphs/{graph_id}/entity';
+};
+
+export type GetEntityErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type GetEntityError = GetEntityErrors[keyof GetEntityErrors];
+
+export type GetEntityResponses = {
+    /**
+     * Done.
+     */
+    200: EntityOutput;
+};
+
+export type GetEntityResponse = GetEntityResponses[keyof GetEntityResponses];
+
+export type GetEntityHistoryData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * The type of the entity.
+         */
+        type: string;
+        /**
+         * Its id, or the value of its key.
+         */
+        id: string;
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+        /**
+         * At most this many changes.
+         */
+        limit?: number;
+    };
+    url: '/graphs/{graph_id}/entity/history';
+};
+
+export type GetEntityHistoryErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type GetEntityHistoryError = GetEntityHistoryErrors[keyof GetEntityHistoryErrors];
+
+export type GetEntityHistoryResponses = {
+    /**
+     * Done.
+     */
+    200: EntityHistoryOutput;
+};
+
+export type GetEntityHistoryResponse = GetEntityHistoryResponses[keyof GetEntityHistoryResponses];
 
 export type DiffData = {
     body?: never;

@@ -9,6 +9,7 @@ from omnigraph.engine.history.changes import (
     Diff,
     DiffStats,
 )
+from omnigraph.engine.history.entity import EntityHistory, HistoryChange, HistoryGap
 from omnigraph.engine.history.feed import BaselineStream
 from omnigraph.engine.history.pages import DiffPage, FeedPage
 from omnigraph.engine.merge.conflicts import Conflict
@@ -25,6 +26,9 @@ __all__ = [
     "Diff",
     "DiffPage",
     "DiffStats",
+    "EntityHistory",
     "FeedPage",
+    "HistoryChange",
+    "HistoryGap",
     "MergeResult",
 ]

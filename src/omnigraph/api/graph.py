@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         ChangeStream,
         Diff,
         DiffPage,
+        EntityHistory,
         FeedPage,
         MergeResult,
     )
@@ -325,6 +326,25 @@ class Graph:
             True
         """
         return self._read(branch, at, lambda seen: seen.entity(type_name, id))
+
+    def history(
+        self,
+        type_name: str,
+        id: "EntityId",
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        limit: int = 100,
+    ) -> "EntityHistory":
+        """The commits that changed one entity, the newest first: who, when, how, and through which merges.
+
+        About one row is read for each change. What cleanup removed, and branches that are gone after a merge, are told as `gaps`.
+
+        Example:
+            >>> [(one.commit.kind.value, str(one.change.op)) for one in graph.history("Person", "Ada")]
+            [('load', 'insert')]
+        """
+        return self._read(branch, at, lambda seen: seen.history(type_name, id, limit=limit))
 
     def blob(
         self,

@@ -12,7 +12,7 @@ from weakref import ref
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import id_of, names_of, text_of
+from omnigraph.api.arguments import count_of, id_of, names_of, text_of
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.api.description import Description
     from omnigraph.api.frames import GraphFrames
     from omnigraph.api.types import AnyFrame, EntityId, FrameLibrary, Spark
+    from omnigraph.engine.history.entity import EntityHistory
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
     from omnigraph.pipeline.rows_ahead import WriteTarget
@@ -323,6 +324,22 @@ class Snapshot:
             key = self._key(type_name)
             wanted = id_of(self._view.catalog.tables.get(key), id)
             return entity(self._engine, self._view, key, wanted)
+
+    def history(self, type_name: str, id: "EntityId", *, limit: int = 100) -> "EntityHistory":
+        """The commits that changed one entity, the newest first, up to this state.
+
+        Example:
+            >>> [str(one.change.op) for one in graph.snapshot().history("Person", "Ada")]
+            ['insert']
+        """
+        from omnigraph.engine.history.entity import read_history
+
+        bound = count_of("limit", limit, least=1) or 1
+        with self._reading():
+            key = self._key(type_name)
+            wanted = id_of(self._view.catalog.tables.get(key), id)
+            table = self._view.snapshot.entries[key]
+            return read_history(self._engine, self._view.state, table, wanted, bound)
 
     def blob(self, type_name: str, id: str, property: str) -> "Blob":
         """One Blob value of one entity: its size, and its bytes when they are read.

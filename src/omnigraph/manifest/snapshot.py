@@ -2,9 +2,19 @@
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph.errors import NotFound
 from omnigraph.ids import BranchName, TableKey, Version
-from omnigraph.manifest.table_history import TableHistory, TableIncarnation
+from omnigraph.manifest.records import KEY, ObjectType
+from omnigraph.manifest.table_history import (
+    VERSION_COLUMNS,
+    TableHistory,
+    TableIncarnation,
+    incarnations_of,
+    rows_of,
+)
 from omnigraph.storage.values import MAIN_INCARNATION, Incarnation, TableAt
 from omnigraph.values import dataclass
 
@@ -92,3 +102,33 @@ def _entry(incarnation: TableIncarnation, branch_incarnation: Incarnation) -> En
         if incarnation.branch is not None
         else MAIN_INCARNATION,
     )
+
+
+def list_versions_at(
+    rows: pa.Table, table_history: TableHistory, path: str
+) -> dict[tuple[TableKey, Version], Entry]:
+    """List every published version of the table at a path, by the key that it had then and the version."""
+    found = rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS)
+    owners = {
+        (key, one.incarnation): one
+        for key, incarnations in table_history.by_key.items()
+        for one in incarnations
+        if one.path == path
+    }
+    named = pc.is_in(
+        found["table_key"], value_set=pa.array([key for key, _ in owners], pa.string())
+    )
+    found = found.filter(named)
+    incarnations = incarnations_of(found[KEY]).tolist()
+    return {
+        (TableKey(row["table_key"]), Version(row["table_version"])): Entry(
+            table_key=TableKey(row["table_key"]),
+            at=TableAt(
+                path=path, branch=row["table_branch"], version=Version(row["table_version"])
+            ),
+            row_count=row["row_count"] or 0,
+            incarnation=incarnation,
+        )
+        for row, incarnation in zip(found.to_pylist(), incarnations, strict=True)
+        if (row["table_key"], incarnation) in owners
+    }

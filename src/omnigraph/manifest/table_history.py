@@ -32,7 +32,7 @@ _REQUIRED: Final = {
     ObjectType.TOMBSTONE: ("table_key", "table_version"),
     ObjectType.GRAPH_COMMIT: ("metadata", "table_version"),
 }
-_VERSION_COLUMNS: Final = (KEY, "table_key", "table_version", "table_branch", "row_count")
+VERSION_COLUMNS: Final = (KEY, "table_key", "table_version", "table_branch", "row_count")
 _INCARNATION_SUFFIX: Final = r"#(?P<incarnation>\d+)$"
 
 
@@ -141,9 +141,9 @@ def read_table_history(rows: pa.Table) -> TableHistory:
             rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location"))
         )
     }
-    for row in _newest(rows_of(rows, ObjectType.TABLE_VERSION, _VERSION_COLUMNS)):
+    for row in _newest(rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS)):
         found[row.table_key, row.incarnation] = _add_version(found, row)
-    for row in _newest(rows_of(rows, ObjectType.TOMBSTONE, _VERSION_COLUMNS)):
+    for row in _newest(rows_of(rows, ObjectType.TOMBSTONE, VERSION_COLUMNS)):
         name = (row.table_key, row.incarnation)
         if name in found:
             found[name] = replace(found[name], tombstone=row.version)

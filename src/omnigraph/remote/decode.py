@@ -25,6 +25,7 @@ from omnigraph.catalog.diff.codes import Code, Tier
 from omnigraph.catalog.diff.steps import DropMode, Step, StepKind, TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar, stored_type
 from omnigraph.engine.history.changes import Endpoints
+from omnigraph.engine.history.entity import EntityHistory, HistoryChange, HistoryGap
 from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
 from omnigraph.engine.merge.relate import Outcome
@@ -258,6 +259,26 @@ def _read_row(body: Body, side: str) -> dict[str, Any] | None:
     ends = image.get("endpoints")
     named = {} if ends is None else {"src": ends["from"], "dst": ends["to"]}
     return {"id": body["id"], **named, **image["properties"]}
+
+
+def read_history(body: Body) -> EntityHistory:
+    """Read the changes of one entity."""
+    return EntityHistory(
+        table_key=body["table_key"],
+        id=body["id"],
+        changes=tuple(
+            HistoryChange(
+                commit=read_commit(one["commit"]),
+                change=read_change(one["change"]),
+                merges=tuple(one["merges"]),
+            )
+            for one in body["changes"]
+        ),
+        gaps=tuple(
+            HistoryGap(commit=one["graph_commit_id"], reason=one["reason"]) for one in body["gaps"]
+        ),
+        more=body["more"],
+    )
 
 
 # ---- blobs

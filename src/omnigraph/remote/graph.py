@@ -18,6 +18,7 @@ from omnigraph.api.comparisons import (
     ChangeBlock,
     ChangePage,
     Diff,
+    EntityHistory,
     FeedPage,
     MergeResult,
 )
@@ -401,6 +402,38 @@ class RemoteGraph:
             changes=tuple(decode.read_change(one, images=images) for one in changes),
             next_page_token=shown[-1].get("next_page_token"),
         )
+
+    def entity(
+        self,
+        type_name: str,
+        id: str,
+        *,
+        branch: str | None = None,
+        at: str | int | None = None,
+    ) -> dict[str, Any] | None:
+        """One entity by its id or the value of its key, or None."""
+        query = {"type": type_name, "id": id, "branch": branch or self._branch, "at": at}
+        try:
+            found: dict[str, Any] = self._server.get(self._server.path("entity"), **query)["entity"]
+        except NotFound as error:
+            if error.details.get("missing", {}).get("what") != "entity":
+                raise
+            return None
+        return found
+
+    def history(
+        self,
+        type_name: str,
+        id: str,
+        *,
+        branch: str | None = None,
+        at: str | int | None = None,
+        limit: int = 100,
+    ) -> EntityHistory:
+        """The commits that changed one entity, the newest first."""
+        query = {"type": type_name, "id": id, "branch": branch or self._branch, "at": at}
+        path = self._server.path("entity", "history")
+        return decode.read_history(self._server.get(path, **query, limit=limit))
 
     def jobs(self) -> list[Job]:
         """Long work on this graph, of every process, oldest first."""

@@ -22,10 +22,14 @@ from omnigraph.api.wire.answers import (
     DiffStatsOutput,
     EndpointsOutput,
     EntityChange,
+    EntityHistoryOutput,
+    EntityOutput,
     ExplanationOutput,
     GraphListResponse,
     GraphOutput,
     HealthOutput,
+    HistoryChangeOutput,
+    HistoryGapOutput,
     ImageOutput,
     InvokeOutput,
     JobListOutput,
@@ -112,6 +116,7 @@ from omnigraph.api.wire.spelling import (
     spell_branches,
     spell_change,
     spell_commits,
+    spell_history,
 )
 
 __all__ = [
@@ -145,6 +150,8 @@ __all__ = [
     "EmbeddingProblem",
     "EndpointsOutput",
     "EntityChange",
+    "EntityHistoryOutput",
+    "EntityOutput",
     "ErrorBody",
     "ErrorOutput",
     "ExplainInput",
@@ -156,6 +163,8 @@ __all__ = [
     "GraphListResponse",
     "GraphOutput",
     "HealthOutput",
+    "HistoryChangeOutput",
+    "HistoryGapOutput",
     "IdempotencyOutput",
     "ImageOutput",
     "InterleavedOutput",
@@ -216,4 +225,5 @@ __all__ = [
     "spell_branches",
     "spell_change",
     "spell_commits",
+    "spell_history",
 ]

@@ -367,6 +367,38 @@ class EntityChange(TypedDict):
     manifest_version: int
 
 
+class HistoryChangeOutput(TypedDict):
+    """One commit that changed an entity; `merges` are the merges through which it came."""
+
+    commit: CommitOutput
+    change: EntityChange
+    merges: list[str]
+
+
+class HistoryGapOutput(TypedDict):
+    """A commit at which, and before which, a history cannot be read."""
+
+    graph_commit_id: str
+    reason: str
+
+
+class EntityHistoryOutput(TypedDict):
+    """The changes of one entity, the newest first."""
+
+    table_key: str
+    id: str
+    changes: list[HistoryChangeOutput]
+    gaps: list[HistoryGapOutput]
+    more: bool
+
+
+class EntityOutput(TypedDict):
+    """One entity: its id, for an edge its ends, and its properties."""
+
+    type_name: str
+    entity: dict[str, Any]
+
+
 class CommitChangesOutput(TypedDict):
     """What one commit changed."""
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.api.branches import Branch
     from omnigraph.api.results import Commit
     from omnigraph.engine.history.changes import Change, ChangeBlock
+    from omnigraph.engine.history.entity import EntityHistory
 
 
 def spell_branches(branches: "Iterable[Branch]") -> dict[str, Any]:
@@ -44,6 +45,12 @@ def spell_block(block: "ChangeBlock") -> dict[str, Any]:
     token = {} if block.next_page_token is None else {"next_page_token": block.next_page_token}
     cause = block.to_dict()["cause"]
     return {"cause": cause, "changes": [spell_change(one) for one in block.changes], **token}
+
+
+def spell_history(history: "EntityHistory") -> dict[str, Any]:
+    """Spell the changes of one entity, with its rows before and after."""
+    changes = [one.to_dict() | {"change": spell_change(one.change)} for one in history.changes]
+    return history.to_dict() | {"changes": changes}
 
 
 def spell_change(change: "Change") -> EntityChange:

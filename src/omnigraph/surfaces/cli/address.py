@@ -92,6 +92,7 @@ SERVED = frozenset(
         "export",
         "snapshot",
         "diff",
+        "history",
         "branch",
         "commit",
         "schema",

@@ -109,6 +109,7 @@ COMMANDS: Mapping[str, str] = {
     "jobs": "looking.jobs",
     "shell": "shell.command.shell",
     "diff": "differences.diff",
+    "history": "histories.history",
     "operation": "tagging.operation",
     "lint": "texts.lint",
     "fmt": "texts.fmt",
@@ -130,7 +131,7 @@ COMMANDS: Mapping[str, str] = {
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
     "Read": ("query", "shell", "describe", "status", "analyze", "export", "snapshot", "blob"),
-    "History": ("branch", "commit", "tag", "diff", "changes", "operation"),
+    "History": ("branch", "commit", "tag", "diff", "history", "changes", "operation"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": (
         "jobs",

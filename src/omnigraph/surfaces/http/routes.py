@@ -4,7 +4,7 @@ from typing import Final
 
 from omnigraph.api import wire
 from omnigraph.policy.actions import PolicyAction
-from omnigraph.surfaces.http import asks, blobs, changes, reads, status, streams, writes
+from omnigraph.surfaces.http import asks, blobs, changes, entities, reads, status, streams, writes
 from omnigraph.surfaces.http.calls import Param
 from omnigraph.surfaces.http.replies import ARROW, BYTES, JSON, NDJSON
 from omnigraph.surfaces.http.routing import BodyKind, Route
@@ -162,6 +162,30 @@ READS: Final = (
         params=changes.FILTERS,
         answer=wire.CommitChangesOutput,
         statuses=_FEED_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/entity",
+        operation="getEntity",
+        summary="Show the properties of one entity",
+        handler=entities.entity,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=entities.NAMED,
+        answer=wire.EntityOutput,
+        statuses=(*_READ_STATUSES, 410),
+    ),
+    Route(
+        method="GET",
+        path="/entity/history",
+        operation="getEntityHistory",
+        summary="List the commits that changed one entity, the newest first",
+        handler=entities.history,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=(*entities.NAMED, Param(name="limit", kind=int, text="At most this many changes.")),
+        answer=wire.EntityHistoryOutput,
+        statuses=(*_READ_STATUSES, 410, 413),
     ),
     Route(
         method="GET",

@@ -1,0 +1,57 @@
+"""Routes about one entity: its properties, and the commits that changed it."""
+
+from dataclasses import replace
+
+from omnigraph.api.wire import spell_history
+from omnigraph.engine.history.entity import EntityHistory
+from omnigraph.engine.history.pages import check_page_size
+from omnigraph.errors import NotFound
+from omnigraph.policy import PolicyAction, ResourceScope
+from omnigraph.surfaces.http.calls import Call, Param
+from omnigraph.surfaces.http.gate import Ask
+from omnigraph.surfaces.http.reads import read_point
+from omnigraph.surfaces.http.replies import Reply, reply_json
+
+CHANGES = 100
+"""Changes of an answer, unless the caller asks for another number."""
+NAMED = (
+    Param(name="type", required=True, text="The type of the entity."),
+    Param(name="id", required=True, text="Its id, or the value of its key."),
+    Param(name="branch", text="The branch; main by default."),
+    Param(name="at", text="A commit or a manifest version of the branch."),
+)
+
+
+def entity(call: Call) -> Reply:
+    """Show the properties of an entity."""
+    name, id = call.text("type") or "", call.text("id") or ""
+    at = read_point(call.text("at"))
+    found = call.place.graph.entity(name, id, branch=call.text("branch"), at=at)
+    if found is None:
+        raise NotFound("entity", f"{name} {id}")
+    return reply_json({"type_name": name, "entity": found})
+
+
+def history(call: Call) -> Reply:
+    """List the commits that changed an entity, the newest first."""
+    found = call.place.graph.history(
+        call.text("type") or "",
+        call.text("id") or "",
+        branch=call.text("branch"),
+        at=read_point(call.text("at")),
+        limit=check_page_size(call.count("limit") or CHANGES),
+    )
+    return reply_json(spell_history(_hide_unreadable(call, found)))
+
+
+def _hide_unreadable(call: Call, found: EntityHistory) -> EntityHistory:
+    """Leave out commits of branches that the actor may not read, as if a merge had no history."""
+    branches = {one.commit.branch for one in found}
+    readable = {name for name in branches if _may_read(call, name)}
+    shown = tuple(one for one in found if one.commit.branch in readable)
+    return replace(found, changes=shown)
+
+
+def _may_read(call: Call, branch: str) -> bool:
+    ask = Ask(PolicyAction.READ, ResourceScope.branch(branch))
+    return call.served.gate.allows(ask, call.actor, call.place.graph.guard)
