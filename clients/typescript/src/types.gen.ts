@@ -136,6 +136,10 @@ export type ChangeOutput = {
     affected_edges: number;
     actor_id: string | null;
     commit: CommitOutput | null;
+    columns?: Array<string>;
+    rows?: Array<{
+        [key: string]: unknown;
+    }>;
     replayed?: boolean;
 };
 
@@ -694,6 +698,7 @@ export type ParamOutput = {
     item_kind?: string;
     vector_dim?: number;
     nullable: boolean;
+    fields?: Array<ParamOutput>;
 };
 
 /**
