@@ -367,6 +367,12 @@ MERGE_COMMITS_MAX = 1_024
 BLOB_CHUNK_BYTES = 4 * 1024 * 1024
 """Bytes of a blob that are read at once."""
 
+CHANGES_READ_LEAST = 128
+"""Changes of one bucket that are read from its scratch file at once, at least: fewer would cost a request each."""
+
+FEED_GROUP_COMMITS = 16
+"""Commits of the feed that one step compares: a step costs some tenths of a second, and its changes wait in scratch files."""
+
 CHANGES_PAGE = 1_000
 """Changes after which a page of the feed ends with its commit."""
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.api.comparisons import Change
 from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts, UserInputError
+from omnigraph.errors import ChangeFeedGap, MergeConflicts, UserInputError
 from tests.support.merge_ways import FEW, apply_step, in_steps, merge_by, merge_graph
 
 IN_STEPS = {"small_work_rows": 0, "small_work_bytes": 0}
@@ -89,3 +90,54 @@ def test_conflicts_are_a_frame(way: str) -> None:
     assert arrow.num_rows == len(omnigraph.rejects_frame(caught.value, engine="pandas"))
     with pytest.raises(UserInputError, match="keeps no table"):
         omnigraph.rejects_frame(UserInputError("x"))
+
+
+# ---- the change feed
+
+
+def list_blocks(graph: Graph, **given: object) -> list[tuple[str, tuple[Change, ...]]]:
+    found = graph.changes_stream(branch="side", **given)  # type: ignore[arg-type]
+    return [(block.commit.id, tuple(block.changes)) for block in found]
+
+
+def test_a_feed_in_steps_lists_what_one_in_memory_lists() -> None:
+    with merge_graph() as graph:
+        work(graph)
+        here = graph.changes(branch="side", images=True, limit=1_000)
+        assert (here.engine, "little enough" in here.reason) == ("local", True)
+        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+            there = stepped.changes(branch="side", images=True, limit=1_000, spark=False)
+            assert (there, "in steps" in there.reason) == (here, True)
+            assert there.to_dict()["reason"] == there.reason
+            assert len(there.blocks) > 3
+            assert list_blocks(stepped, spark=False) == list_blocks(graph)
+            few = stepped.changes(branch="side", limit=1, spark=False)
+            assert few == graph.changes(branch="side", limit=1)
+            rest = stepped.changes(branch="side", since=few.cursor, ops=["delete"], spark=False)
+            assert rest == graph.changes(branch="side", since=few.cursor, ops=["delete"])
+            assert stepped.doctor() == []
+        with omnigraph.open(graph.uri, config=IN_STEPS, read_only=True) as seen:
+            assert "opened to be read" in seen.changes(branch="side").reason
+
+
+def test_changes_that_are_read_too_late_are_refused() -> None:
+    with merge_graph() as graph:
+        work(graph)
+        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+            blocks = list(stepped.changes_stream(branch="side", spark=False))
+            with pytest.raises(UserInputError, match="read before the next commit"):
+                list(blocks[-1].changes)
+
+
+def test_a_feed_in_steps_names_the_gap_that_one_in_memory_names() -> None:
+    with merge_graph() as graph:
+        for n in range(6):
+            graph.load([{"type": "P", "data": {"name": f"n{n}"}}], mode="append")
+        graph.cleanup(keep=2, confirm=True)
+        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+            told = []
+            for opened in (graph, stepped):
+                with pytest.raises(ChangeFeedGap) as caught:
+                    [tuple(one.changes) for one in opened.changes_stream(spark=False)]
+                told.append(str(caught.value))
+        assert told[0] == told[1]

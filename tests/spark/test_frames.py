@@ -1,6 +1,7 @@
 """Frames of Spark hold what frames of this process hold; their rows do not pass the driver."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import omnigraph
 from omnigraph import Graph
+from omnigraph.engine.history.compare import Wanted, list_differing_pairs, resolve_state
+from omnigraph.engine.history.feed import list_steps
 from omnigraph.errors import QueryError
+from omnigraph.ids import MAIN
 from omnigraph.spark import register_views
+from omnigraph.spark_jobs.change_frames import diff_frame, feed_frame
 from tests.support.frame_graphs import make_graph
 from tests.support.plan_fixtures import FOLDER
 from tests.support.random_reads import read_texts
@@ -59,6 +64,26 @@ def test_changes_come_from_the_tasks(graph: Graph, spark: Any) -> None:
     ):
         assert rows_of(there) == here.to_pylist()
         assert there.schema.names == here.schema.names
+
+
+def test_large_tables_are_spread_over_tasks(graph: Graph, spark: Any) -> None:
+    first = graph.commits()[-1]
+    engine, wanted = graph._engine, Wanted(images=True)
+    states = (resolve_state(engine, str(first.id), MAIN), resolve_state(engine, MAIN, MAIN))
+    pairs = list_differing_pairs(*states, wanted)
+    frame = diff_frame(engine.location, pairs, wanted, spark, rows_max=2)
+    assert frame.rdd.getNumPartitions() > len(pairs)
+    expected = graph.diff_frame(first, "main").to_pylist()
+    key = itemgetter("table_key", "id")
+    assert sorted(rows_of(frame), key=key) == sorted(expected, key=key)
+
+    steps = list_steps(engine, MAIN, None, None, wanted)
+    found = rows_of(feed_frame(engine.location, steps, wanted, spark, rows_max=2))
+    told = graph.changes_frame().to_pylist()
+    # Commits come in their order, the rows of a table in that of their buckets.
+    assert [row["commit_id"] for row in found] == [row["commit_id"] for row in told]
+    by_commit = itemgetter("manifest_version", "table_key", "id")
+    assert sorted(found, key=by_commit) == sorted(told, key=by_commit)
 
 
 def test_a_snapshot_is_one_set_of_frames(graph: Graph, spark: Any) -> None:

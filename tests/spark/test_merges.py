@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
+from omnigraph.api.comparisons import ChangePage
 from omnigraph.api.graph import Graph
 from omnigraph.errors import MergeConflicts
 from tests.support.merge_ways import (
@@ -36,6 +37,17 @@ def end(graph: Graph, granularity: Any, spark: Any) -> Any:
     return done.tables, content(graph)
 
 
+def show(page: ChangePage) -> list[Any]:
+    """What each commit of a page changed, whatever graph it is of."""
+    return [
+        [
+            (c.op, c.table_key, c.id, c.properties, c.endpoints, c.before, c.after)
+            for c in one.changes
+        ]
+        for one in page.blocks
+    ]
+
+
 def compare_runners(steps: list[Any], granularity: str, spark: Any) -> Any:
     with merge_graph() as here, merge_graph() as there:
         for branch, step in steps:
@@ -47,6 +59,9 @@ def compare_runners(steps: list[Any], granularity: str, spark: Any) -> Any:
         assert [(c.op, c.table_key, c.id, c.properties, c.endpoints) for c in told] == [
             (c.op, c.table_key, c.id, c.properties, c.endpoints) for c in changes
         ]
+        page = there.changes(branch="side", limit=1_000, images=True, spark=spark)
+        assert (page.engine, page.reason) == ("spark", "Spark was asked for")
+        assert show(page) == show(here.changes(branch="side", limit=1_000, images=True))
         expected = end(here, granularity, None)
         assert end(there, granularity, spark) == expected
         return expected

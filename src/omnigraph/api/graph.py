@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
         Spark,
         SparkChoice,
     )
+    from omnigraph.engine.history.feed import FeedWorker
     from omnigraph.engine.schema.infer import SchemaProposal
     from omnigraph.pipeline.location import StoreLocation
     from omnigraph.pipeline.progress import Tell
@@ -1132,8 +1134,12 @@ class Graph:
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
         images: bool = False,
+        spark: "SparkChoice" = "auto",
     ) -> "ChangePage":
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes.
+
+        Commits that changed much are compared in steps; `spark` is a session, True, or False; `auto` asks for Spark past the
+        small-work bound.
 
         Example:
             >>> page = graph.changes(limit=1)
@@ -1148,7 +1154,20 @@ class Graph:
         start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
-        return page(self._engine, target, start, bound, wanted)
+        return page(self._engine, target, start, bound, wanted, self._feed_worker(target, spark))
+
+    def _feed_worker(self, branch: BranchName, spark: "SparkChoice") -> "FeedWorker | str":
+        """Who compares the commits of a feed, or why this process does: tables of one that is small are not measured."""
+        engine = self._engine
+        entries = engine.manifest.current(branch).snapshot.entries.values()
+        rows = sum(entry.row_count for entry in entries)
+        if spark in (None, False, "auto") and rows <= engine.settings.small_work_rows:
+            return f"{rows} rows are little enough for memory"
+
+        from omnigraph.api.loading import chooser
+        from omnigraph.engine.history.feed_steps import compare_commits
+
+        return partial(compare_commits, chooser(engine, spark))
 
     def changes_stream(
         self,
@@ -1159,8 +1178,11 @@ class Graph:
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
         images: bool = False,
+        spark: "SparkChoice" = "auto",
     ) -> "Iterator[ChangeStream]":
         """The change feed up to now, commit by commit; the changes of each commit come one after the other, however many there are.
+
+        With `spark`, as for `changes`, the changes of a commit are read before the next commit is asked for.
 
         Example:
             >>> for block in graph.changes_stream(since=graph.commits()[0].parent):
@@ -1172,7 +1194,7 @@ class Graph:
         target = branch_name(branch or self._branch, "changes")
         start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
-        return stream(self._engine, target, start, wanted)
+        return stream(self._engine, target, start, wanted, self._feed_worker(target, spark))
 
     def commit_changes(
         self,

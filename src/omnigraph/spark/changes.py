@@ -106,7 +106,11 @@ class Feed:
         """Read the commits after one, each with its changes; nothing is read before it is asked for."""
         with open_at(self.location, read_only=True) as graph:
             yield from graph.changes_stream(
-                branch=self.branch, since=after or None, types=self.types, images=self.images
+                branch=self.branch,
+                since=after or None,
+                types=self.types,
+                images=self.images,
+                spark=False,
             )
 
 

@@ -1,69 +1,253 @@
-"""Diffs and the change feed as frames: tasks compare the tables, the driver only reads the manifest."""
+"""Diffs and the change feed as frames: tasks compare the tables, large ones bucket by bucket; the driver reads manifests only."""
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from omnigraph.engine.diff.digest import make_seed
+from omnigraph.engine.diff.sides import AFTER, BEFORE, ReadSides, SideSplit, VersionPair, cut_sides
 from omnigraph.engine.history.change_rows import (
     CHANGE_SCHEMA,
     FEED_SCHEMA,
     batch_changes,
     batch_feed,
 )
+from omnigraph.engine.history.changes import Change
 from omnigraph.engine.history.compare import TablePair, Wanted, compare_pair
+from omnigraph.engine.history.diff_steps import list_bucket_changes, pair_sides
 from omnigraph.engine.history.feed import FeedStep
+from omnigraph.errors import TableNotFound
 from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark_jobs.runner import spark_runner
+from omnigraph.runtime import SYSTEM
+from omnigraph.spark_jobs.packets import Packing, unpack_packet
+from omnigraph.spark_jobs.runner import (
+    PACKET,
+    MessageKind,
+    encode_packet,
+    encode_packets,
+    join_tables,
+    spark_runner,
+)
+from omnigraph.spark_jobs.tables import PARTITION_ROWS
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.storage.tables import Tables
+from omnigraph.values import dataclass
 
 PARTITIONS_MAX: Final = 200
 """Commits of a long feed share tasks: starting a task takes longer than comparing what a small commit changed."""
 
 Batches = Iterator[pa.RecordBatch]
-Read = Callable[[Tables], Batches]
 
 
 def diff_frame(
-    location: StoreLocation, pairs: Sequence[TablePair], wanted: Wanted, spark: Any
+    location: StoreLocation,
+    pairs: Sequence[TablePair],
+    wanted: Wanted,
+    spark: Any,
+    *,
+    rows_max: int = PARTITION_ROWS,
 ) -> DataFrame:
-    """Make a frame of what differs between two states; a task compares one table."""
-    reads = [_read_pair(pair, wanted) for pair in pairs]
-    return _read_by_tasks(spark_runner(spark).spark, location, reads, CHANGE_SCHEMA)
+    """Make a frame of what differs between two states; a task compares a table, or a part of about `rows_max` rows."""
+    reads = [PairRead(pair=pair, wanted=wanted) for pair in pairs]
+    return _make_frame(spark_runner(spark).spark, location, reads, CHANGE_SCHEMA, rows_max)
 
 
 def feed_frame(
-    location: StoreLocation, steps: Sequence[FeedStep], wanted: Wanted, spark: Any
+    location: StoreLocation,
+    steps: Sequence[FeedStep],
+    wanted: Wanted,
+    spark: Any,
+    *,
+    rows_max: int = PARTITION_ROWS,
 ) -> DataFrame:
-    """Make a frame of what commits changed, oldest first; a task compares the tables of some commits."""
-    reads = [_read_step(step, wanted) for step in steps]
-    return _read_by_tasks(spark_runner(spark).spark, location, reads, FEED_SCHEMA)
+    """Make a frame of what commits changed, oldest first; a task compares tables, or a part of about `rows_max` rows."""
+    reads = [PairRead(pair=pair, wanted=wanted, step=step) for step in steps for pair in step.pairs]
+    return _make_frame(spark_runner(spark).spark, location, reads, FEED_SCHEMA, rows_max)
 
 
-def _read_pair(pair: TablePair, wanted: Wanted) -> Read:
-    return lambda tables: batch_changes(compare_pair(tables, pair, wanted))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRead:
+    """A table to compare, between two states or before and after a commit of the feed."""
+
+    pair: TablePair
+    wanted: Wanted
+    step: FeedStep | None = None
+
+    def read(self, tables: Tables) -> Batches:
+        """Compare the whole table."""
+        return self.lay_out(compare_pair(tables, self.pair, self.wanted))
+
+    def lay_out(self, changes: Iterator[Change]) -> Batches:
+        """Lay changes out as rows of the frame."""
+        if self.step is None:
+            yield from batch_changes(changes)
+            return
+        with self.step.report_gap():
+            yield from batch_feed(changes, self.step.commit)
 
 
-def _read_step(step: FeedStep, wanted: Wanted) -> Read:
-    return lambda tables: batch_feed(step.list_changes(tables, wanted), step.commit)
+# ---- partitions
 
 
-def _read_by_tasks(
-    spark: SparkSession, location: StoreLocation, reads: Sequence[Read], schema: pa.Schema
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What the partitions from `first` on hold: whole tables in one of them, or one large table in one for each bucket."""
+
+    first: int
+    reads: tuple[PairRead, ...]
+    large: "LargePair | None" = None
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it takes."""
+        return 1 if self.large is None else self.large.buckets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargePair:
+    """A table that several tasks compare: each has the rows of a set of ids."""
+
+    versions: VersionPair
+    splits: tuple[SideSplit, ...]
+    buckets: int
+
+    @property
+    def sides(self) -> Mapping[str, pa.Schema]:
+        """The sides of its shuffle."""
+        return {self.versions.name_side(side): self.versions.schema for side in (BEFORE, AFTER)}
+
+
+def _plan_parts(tables: Tables, reads: Sequence[PairRead], rows_max: int) -> list[Part]:
+    """Cut the tables to compare into partitions, in their order."""
+    seed = make_seed(SYSTEM.new_id())
+    large = {
+        number: found
+        for number, read in enumerate(reads)
+        if (found := _cut_large(tables, read.pair, str(number), seed, rows_max)) is not None
+    }
+    share = -(-len(reads) // PARTITIONS_MAX)
+    parts: list[Part] = []
+    first = 0
+    runs = groupby(range(len(reads)), key=lambda n: (n in large, n if n in large else n // share))
+    for _, run in runs:
+        numbers = list(run)
+        own = tuple(reads[n] for n in numbers)
+        parts.append(Part(first=first, reads=own, large=large.get(numbers[0])))
+        first += parts[-1].partitions
+    return parts
+
+
+def _cut_large(
+    tables: Tables, pair: TablePair, name: str, seed: int, rows_max: int
+) -> LargePair | None:
+    """Cut a table of which more rows may differ than one task compares."""
+    if pair.row_count <= rows_max:
+        return None
+    try:
+        versions = pair_sides(tables, pair, name, seed)
+        splits = cut_sides(tables, versions)
+    except TableNotFound:
+        # The task that reads it reports what is gone, as it does for a small table.
+        return None
+    buckets = -(-sum(split.rows for split in splits) // rows_max)
+    if buckets < 2:
+        return None
+    return LargePair(versions=versions, splits=tuple(splits), buckets=min(buckets, PARTITIONS_MAX))
+
+
+# ---- tasks
+
+
+def _make_frame(
+    spark: SparkSession,
+    location: StoreLocation,
+    reads: Sequence[PairRead],
+    schema: pa.Schema,
+    rows_max: int,
 ) -> DataFrame:
     wanted = from_arrow_schema(schema, prefer_timestamp_ntz=False)
     if not reads:
         return spark.createDataFrame([], wanted)
+    parts = _plan_parts(location.store().tables, reads, rows_max)
+    if not any(part.large for part in parts):
+        return spark.range(0, len(parts), 1, len(parts)).mapInArrow(
+            _read_task(location, parts), wanted
+        )
+    count = 1 + sum(len(part.large.splits) for part in parts if part.large is not None)
+    packets = spark.range(0, count, 1, count).mapInArrow(_split_task(location, parts), PACKET)
+    total = parts[-1].first + parts[-1].partitions
+    return packets.repartitionById(total, packets["bucket"]).mapInArrow(
+        _bucket_task(location, parts), wanted
+    )
 
+
+def _read_task(location: StoreLocation, parts: Sequence[Part]) -> Callable[[Batches], Batches]:
     def task(numbers: Batches) -> Batches:
         tables = location.store().tables
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from reads[number](tables)
+                for read in parts[number].reads:
+                    yield from read.read(tables)
         freeze_loaded_objects()
 
-    partitions = min(len(reads), PARTITIONS_MAX)
-    return spark.range(0, len(reads), 1, partitions).mapInArrow(task, wanted)
+    return task
+
+
+def _split_task(location: StoreLocation, parts: Sequence[Part]) -> Callable[[Batches], Batches]:
+    """Send the rows of a split to their buckets; the first task sends each partition of whole tables its start."""
+    splits = [
+        (part.first, part.large, split)
+        for part in parts
+        if part.large is not None
+        for split in part.large.splits
+    ]
+    whole = [part.first for part in parts if part.large is None]
+
+    def task(numbers: Batches) -> Batches:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                if number == 0:
+                    for partition in whole:
+                        yield encode_packet(partition, "", MessageKind.DONE, b"")
+                    continue
+                first, large, split = splits[number - 1]
+                rows = ReadSides(location)(split)
+                yield from encode_packets(rows, Packing(large.sides, large.buckets), first)
+        freeze_loaded_objects()
+
+    return task
+
+
+def _bucket_task(location: StoreLocation, parts: Sequence[Part]) -> Callable[[Batches], Batches]:
+    firsts = [part.first for part in parts]
+
+    def task(batches: Batches) -> Batches:
+        rows: dict[str, list[pa.Table]] = {}
+        partition = None
+        for batch in batches:
+            for number, side, kind, data in zip(*batch.columns, strict=True):
+                partition = number.as_py()
+                if kind.as_py() == MessageKind.ROWS:
+                    rows.setdefault(side.as_py(), []).append(unpack_packet(data))
+        if partition is not None:
+            part = parts[bisect_right(firsts, partition) - 1]
+            yield from _read_part(location.store().tables, part, rows)
+        freeze_loaded_objects()
+
+    return task
+
+
+def _read_part(tables: Tables, part: Part, rows: Mapping[str, Sequence[pa.Table]]) -> Batches:
+    if part.large is None:
+        for read in part.reads:
+            yield from read.read(tables)
+        return
+    (read,) = part.reads
+    sides = {name: join_tables(rows.get(name, ()), s) for name, s in part.large.sides.items()}
+    found = list_bucket_changes(tables, read.pair, part.large.versions, sides, read.wanted)
+    yield from read.lay_out(change for changes in found for change in changes)

@@ -209,11 +209,11 @@ def _keys_task(step: Shuffle, buckets: int) -> Callable[[Batches], Batches]:
     def task(batches: Batches) -> Batches:
         for part in _list_indexes(batches):
             try:
-                yield from _encode_packets(keys(splits[part]), Packing(sides, buckets))
+                yield from encode_packets(keys(splits[part]), Packing(sides, buckets))
             except OmniError as error:
                 if _is_retried(error):
                     raise
-                yield _encode_packet(
+                yield encode_packet(
                     part % buckets,
                     "",
                     MessageKind.ERROR,
@@ -224,15 +224,19 @@ def _keys_task(step: Shuffle, buckets: int) -> Callable[[Batches], Batches]:
     return task
 
 
-def _encode_packets(pairs: Iterator[tuple[str, pa.Table]], packing: Packing) -> Batches:
+def encode_packets(
+    pairs: Iterator[tuple[str, pa.Table]], packing: Packing, first: int = 0
+) -> Batches:
+    """Encode the rows of sides as packets of `PACKET`; `first` is the number of the first bucket."""
     for side, rows in pairs:
         for bucket, name, data in packing.add(side, rows):
-            yield _encode_packet(bucket, name, MessageKind.ROWS, data)
+            yield encode_packet(first + bucket, name, MessageKind.ROWS, data)
     for bucket, name, data in packing.flush():
-        yield _encode_packet(bucket, name, MessageKind.ROWS, data)
+        yield encode_packet(first + bucket, name, MessageKind.ROWS, data)
 
 
-def _encode_packet(bucket: int, side: str, kind: MessageKind, data: bytes) -> pa.RecordBatch:
+def encode_packet(bucket: int, side: str, kind: MessageKind, data: bytes) -> pa.RecordBatch:
+    """Encode one packet of `PACKET`."""
     return pa.RecordBatch.from_pydict(
         {"bucket": [bucket], "side": [side], "kind": [int(kind)], "data": [data]},
         schema=_PACKET_SCHEMA,
@@ -254,14 +258,15 @@ def _decide_task(step: Shuffle) -> Callable[[Batches], Batches]:
                 else:
                     rows[side.as_py()].append(unpack_packet(data))
         if bucket is not None:
-            joined = {name: _join_tables(rows.pop(name), schema) for name, schema in sides.items()}
+            joined = {name: join_tables(rows.pop(name), schema) for name, schema in sides.items()}
             yield from _guard_task(bucket, decide, joined)
         freeze_loaded_objects()
 
     return task
 
 
-def _join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+def join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Put the rows of a side together."""
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 

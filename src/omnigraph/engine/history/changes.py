@@ -224,11 +224,16 @@ class ChangeStream:
     commit: Commit
     cursor: str
     changes: Iterator[Change]
+    engine: str = "local"
+    """Who compared the tables: this process, or Spark."""
+    reason: str = field(default="", compare=False)
+    """Why it did: no part of what was changed."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; reads the changes that are left to their end."""
         block = ChangeBlock(commit=self.commit, changes=tuple(self.changes))
-        return block.to_dict() | {"cursor": self.cursor}
+        told = {"engine": self.engine, "reason": self.reason}
+        return block.to_dict() | {"cursor": self.cursor} | told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +260,10 @@ class ChangePage:
     blocks: tuple[ChangeBlock, ...]
     cursor: str
     caught_up: bool
+    engine: str = "local"
+    """Who compared the tables: Spark if it compared those of any commit, else this process."""
+    reason: str = field(default="", compare=False)
+    """Why it did: no part of what was changed."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
@@ -262,4 +271,6 @@ class ChangePage:
             "blocks": [block.to_dict() for block in self.blocks],
             "cursor": self.cursor,
             "caught_up": self.caught_up,
+            "engine": self.engine,
+            "reason": self.reason,
         }

@@ -5,8 +5,8 @@ import binascii
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
@@ -62,10 +62,12 @@ def page(
     since: str | None = None,
     limit: int | None = None,
     wanted: Wanted = EVERYTHING,
+    by: "FeedWorker | str" = "",
 ) -> ChangePage:
     """Read the feed from a cursor, after a commit, or from the beginning.
 
-    A page holds whole commits and ends with the one that brings it to `limit` changes.
+    A page holds whole commits and ends with the one that brings it to `limit` changes. `by` compares the commits; a
+    text is the reason why this process does.
     """
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
@@ -73,34 +75,79 @@ def page(
     waiting = _list_after(chain, since, state)
     blocks: list[ChangeBlock] = []
     room = CHANGES_PAGE if limit is None else limit
-    for commit in waiting:
-        changes = tuple(_diff_since(engine, state, commit, since, wanted))
-        blocks.append(ChangeBlock(commit=Commit.of(commit), changes=changes))
-        room -= len(changes)
-        if room <= 0:
-            break
+    told = ("local", by if isinstance(by, str) else "there is nothing to compare")
+    with closing(_compare(engine, state, waiting, since, wanted, by)) as compared:
+        for commit, one in zip(waiting, compared, strict=False):
+            changes = tuple(one.changes)
+            blocks.append(ChangeBlock(commit=Commit.of(commit), changes=changes))
+            if len(blocks) == 1 or told[0] == "local":
+                told = (one.engine, one.reason)
+            room -= len(changes)
+            if room <= 0:
+                break
     last = waiting[len(blocks) - 1].id if blocks else find_resume_point(chain, since, state)
     return ChangePage(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
         caught_up=len(blocks) == len(waiting),
+        engine=told[0],
+        reason=told[1],
     )
 
 
 def stream(
-    engine: Engine, branch: BranchName, since: str | None = None, wanted: Wanted = EVERYTHING
+    engine: Engine,
+    branch: BranchName,
+    since: str | None = None,
+    wanted: Wanted = EVERYTHING,
+    by: "FeedWorker | str" = "",
 ) -> Iterator[ChangeStream]:
     """Read the feed up to the present head, commit by commit; no commit is in memory as a whole, however much it changed."""
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
+    waiting = _list_after(list_first_parents(state), since, state)
+    compared = _compare(engine, state, waiting, since, wanted, by)
     return (
         ChangeStream(
             commit=Commit.of(commit),
             cursor=cursor_at(state, commit.id),
-            changes=_diff_since(engine, state, commit, since, wanted),
+            changes=one.changes,
+            engine=one.engine,
+            reason=one.reason,
         )
-        for commit in _list_after(list_first_parents(state), since, state)
+        for commit, one in zip(waiting, compared, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCommit:
+    """What a commit changed, read as it is asked for, and who compared it."""
+
+    changes: Iterator[Change]
+    engine: str
+    reason: str
+
+
+FeedWorker = Callable[[Engine, Iterator["FeedStep"], Wanted], Iterator[ComparedCommit]]
+"""Compares commits, one after the other, with their parents."""
+
+
+def _compare(
+    engine: Engine,
+    state: BranchState,
+    waiting: Sequence[GraphCommit],
+    since: str | None,
+    wanted: Wanted,
+    by: FeedWorker | str,
+) -> Generator[ComparedCommit]:
+    """Compare commits by workers, or in this process, which reads nothing of a commit that nobody asks for."""
+    if isinstance(by, str):
+        for commit in waiting:
+            changes = _diff_since(engine, state, commit, since, wanted)
+            yield ComparedCommit(changes=changes, engine="local", reason=by)
+        return
+    steps = (_plan_step(engine, state, commit, since, wanted) for commit in waiting)
+    yield from by(engine, steps, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +161,16 @@ class FeedStep:
 
     def list_changes(self, tables: Tables, wanted: Wanted) -> Iterator[Change]:
         """List what the commit changed, by table key, then id."""
-        try:
+        with self.report_gap():
             fail(Failpoint.FEED_OPENING)
             for pair in self.pairs:
                 yield from compare_pair(tables, pair, wanted)
+
+    @contextmanager
+    def report_gap(self) -> Iterator[None]:
+        """Report a state that is gone as a gap of the feed."""
+        try:
+            yield
         except (HistoryReclaimed, TableNotFound) as error:
             raise ChangeFeedGap(self.commit.id, self.since) from error
 

@@ -8,7 +8,7 @@ import typer
 from omnigraph.display import count_of
 from omnigraph.surfaces.cli.address import Branch, Json, Store, Uri, choose_graph, open_store
 from omnigraph.surfaces.cli.differences import Kinds, Limit, Ops, Types, print_changes
-from omnigraph.surfaces.cli.output import note, say, say_json
+from omnigraph.surfaces.cli.output import note, remark, say, say_json
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -48,6 +48,8 @@ def changes_poll(
         for block in page.blocks:
             say(f"commit {block.commit.id}  {block.commit.kind}  {block.commit.actor or '-'}")
             print_changes(block.changes)
+        if page.engine != "local":
+            remark(f"compared by {page.engine}: {page.reason}")
         note("caught up" if page.caught_up else "there is more")
         say(page.cursor)
 
