@@ -472,6 +472,9 @@ BESIDE_IDS_ROWS = 250_000
 BESIDE_KEYS_BYTES = 8 * 1024 * 1024
 """Keys that the commit of a Spark writer holds before they wait in temporary files, bucket by bucket."""
 
+BESIDE_ROWS_BYTES = 12 * 1024 * 1024
+"""Rows replacing others that the commit of a Spark writer reads and writes at a time: with Lance's buffers they take eight times as much."""
+
 COMMITTED_SPLIT_ROWS = 2_000_000
 """Committed rows whose keys one task reads."""
 

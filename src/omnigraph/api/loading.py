@@ -99,7 +99,7 @@ def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
 def _choose_beside_spark() -> RunnerChoice:
     """One thread of this process, with little memory: the process stands beside the driver of Spark."""
     return RunnerChoice(
-        LocalRunner(1, keys_bytes_max=BESIDE_KEYS_BYTES),
+        LocalRunner(1, keys_bytes_max=BESIDE_KEYS_BYTES, saves_memory=True),
         "the rows came from Spark",
         _spill_frame,
         held_ids_max=BESIDE_IDS_ROWS,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.limits import BUCKET_BYTES, SPILLED_BUCKETS
+from omnigraph.pipeline.memory import release_freed
 from omnigraph.pipeline.runner import Each, Shuffle, Split, Step, count_buckets
 from omnigraph.pipeline.shuffle import ShuffleBuffer
 from omnigraph.storage.counters import carry_context
@@ -27,20 +28,27 @@ class LocalRunner:
         buckets: int | None = None,
         keys_bytes_max: int = BUCKET_BYTES,
         watch: Callable[[Split], object] | None = None,
+        saves_memory: bool = False,
     ) -> None:
         """Run `workers` splits at a time; keys of a shuffle past `keys_bytes_max` wait in temporary files.
 
-        `watch` is called in the thread of the caller with every split that is done.
+        `watch` is called in the thread of the caller with every split that is done. With `saves_memory` freed memory
+        goes back to the system after every split.
         """
         self._workers = max(1, workers)
         self._buckets = buckets
         self._keys_bytes_max = keys_bytes_max
         self._watch = watch
+        self._saves_memory = saves_memory
 
     def with_watch(self, watch: Callable[[Split], object]) -> "LocalRunner":
         """The same runner with somebody who is told of every split that is done."""
         return LocalRunner(
-            self._workers, buckets=self._buckets, keys_bytes_max=self._keys_bytes_max, watch=watch
+            self._workers,
+            buckets=self._buckets,
+            keys_bytes_max=self._keys_bytes_max,
+            watch=watch,
+            saves_memory=self._saves_memory,
         )
 
     @property
@@ -94,6 +102,8 @@ class LocalRunner:
         if self._workers == 1 or len(items) < 2:
             for number, item in enumerate(items):
                 yield number, list(work(item))
+                if self._saves_memory:
+                    release_freed()
             return
         whole = carry_context(lambda item: list(work(item)))
         waiting = enumerate(items)

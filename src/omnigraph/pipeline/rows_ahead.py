@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.ids import TableKey
-from omnigraph.limits import LOOKUP_ROWS_PER_VALUE, SCAN_BATCH_ROWS
+from omnigraph.limits import BESIDE_ROWS_BYTES, LOOKUP_ROWS_PER_VALUE, SCAN_BATCH_ROWS
 from omnigraph.pipeline.checks import LoadProcess, LoadSpec, check_frame, make_id_range
 from omnigraph.pipeline.input.read import POSITION, with_ids
 from omnigraph.pipeline.input.splits import CheckedRows, Portion
@@ -83,8 +83,8 @@ class RowsAhead:
         new, replacing = rows.filter(pc.invert(known)), rows.filter(known)
         if new.num_rows:
             yield self._write_new(load, new, store)
-        if replacing.num_rows:
-            yield self._write_waiting(load, replacing, store)
+        for part in _cut_rows(replacing):
+            yield self._write_waiting(load, part, store)
 
     def _find_known(self, rows: pa.Table, store: Store) -> pa.Array | None:
         """Tell which rows have the id of a committed one; None when none has.
@@ -121,6 +121,12 @@ class RowsAhead:
             at=self.target.at,
         )
         return Portion(content, rows.nbytes, rows.num_rows)
+
+
+def _cut_rows(rows: pa.Table) -> Iterator[pa.Table]:
+    """Cut rows that replace committed ones into parts of which the process that commits reads one at a time."""
+    step = max(1, BESIDE_ROWS_BYTES * rows.num_rows // max(1, rows.nbytes))
+    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))
 
 
 def _list_keys(type_: TableType) -> list[str]:

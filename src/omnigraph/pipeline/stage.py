@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.errors import InternalError
 from omnigraph.ids import TableKey
+from omnigraph.limits import SCAN_BATCH_ROWS
 from omnigraph.pipeline.checks import LoadSpec
 from omnigraph.pipeline.input.read import POSITION, drop_rows, read_slices, split_rows, with_ids
 from omnigraph.pipeline.input.splits import Split
+from omnigraph.pipeline.memory import release_freed
 from omnigraph.pipeline.messages import (
     MESSAGES,
     MarkedRows,
@@ -150,6 +152,8 @@ class Stage:
         if any(split.matched):
             for index, _ in enumerate(split.splits):
                 written += self._write_successors(split, index, store)
+                # Lance's buffers of one split would stay beside those of the next.
+                release_freed()
         fresh = store.tables.write(split.at, self._read_new_rows(split, store))
         if fresh.rows:
             written.append(fresh)
@@ -182,6 +186,15 @@ class Stage:
         schema = self.load.type(split.table_key).schema
         matched = read_slices(split.matched[index], store).sort_by(ROW_ID)
         rows = self._read_rows(split, index, store)
-        order = pc.index_in(matched[POSITION], value_set=column(rows, POSITION))
-        successors = rows.take(order).select(schema.names).cast(schema)
+        order = pc.index_in(matched[POSITION], value_set=column(rows, POSITION)).combine_chunks()
+        successors = pa.RecordBatchReader.from_batches(
+            schema, _stream_rows(rows.select(schema.names), order, schema)
+        )
         yield store.tables.write(split.at, successors, row_ids=column(matched, ROW_ID))
+
+
+def _stream_rows(rows: pa.Table, order: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Take rows in an order, some at a time, so that no second copy of all of them is in memory."""
+    for start in range(0, len(order), SCAN_BATCH_ROWS):
+        part = rows.take(order.slice(start, SCAN_BATCH_ROWS))
+        yield from part.cast(schema).to_batches()
