@@ -62,7 +62,9 @@ def branch_create(
         announce("branch create", graph)
         made = graph.branch_create(name, from_branch=base, at=at, idempotency_key=key)
         if json:
-            say_json({"uri": graph.uri, "from": base, "name": made.name, "actor_id": actor})
+            from omnigraph.api.wire import spell_branch_create
+
+            say_json(spell_branch_create(graph.uri, base, made.name, actor))
         else:
             say(f"created branch {made.name} from {base}")
 
@@ -75,9 +77,9 @@ def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> Non
     with open_store(choose_graph(uri, store)) as graph:
         found = graph.branches(compare=True)
     if json:
-        say_json(
-            {"branches": [one.name for one in found], "details": [one.to_dict() for one in found]}
-        )
+        from omnigraph.api.wire import spell_branches
+
+        say_json(spell_branches(found))
         return
     length = shorten_ids(one.head for one in found if one.head)
     print_columns(_branch_row(one, length) for one in found)
@@ -134,7 +136,9 @@ def branch_delete(
         announce("branch delete", graph)
         graph.branch_delete(name, idempotency_key=key)
         if json:
-            say_json({"uri": graph.uri, "name": name, "actor_id": actor})
+            from omnigraph.api.wire import spell_branch_delete
+
+            say_json(spell_branch_delete(graph.uri, name, actor))
         else:
             say(f"deleted branch {name}")
 
@@ -178,7 +182,7 @@ def commit_list(
         counts = {one.id: _count_changes(graph, one) for one in shown} if stat else {}
     if json:
         bodies = [one.to_dict() | _wire(counts.get(one.id)) for one in shown]
-        say_json({"commits": bodies})
+        say_json({"commits": bodies, "next_page_token": None})
         return
     length = shorten_ids(one.id for one in shown)
     print_columns(_commit_row(one, length, counts.get(one.id)) for one in shown)
