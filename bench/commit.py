@@ -120,6 +120,37 @@ class OurUpsert:
             self.graph.load(batch.drop(["id"]), type="Person", mode="merge")
 
 
+class OurStatement:
+    """A statement that writes ten thousand rows of a graph."""
+
+    def __init__(self, home: Path, name: str, query: str, rows: int) -> None:
+        self._directory = ScratchDirectory(home, name)
+        self._query, self._rows = query, rows
+        self._records = people(0, rows).drop(["id"]).to_pylist()
+
+    def ready(self, n: int) -> None:
+        """Fill the graph anew when it is due."""
+        path = self._directory.fresh(n * 8)
+        if path is not None:
+            self.graph = omnigraph.init(path, SCHEMA)
+            self.graph.load(people(0, self._rows).drop(["id"]), type="Person", mode="append")
+
+    def run(self, n: int) -> None:
+        """Write all rows n times."""
+        for _ in range(n):
+            given = {"rows": self._records} if "$rows" in self._query else None
+            self.graph.mutate(self._query, params=given)
+
+
+class OurMerge(OurStatement):
+    """A keyed merge of the same rows."""
+
+    def run(self, n: int) -> None:
+        """Load all rows n times."""
+        for _ in range(n):
+            self.graph.load(self._records, type="Person", mode="merge")
+
+
 # ---- raw
 
 
@@ -243,6 +274,11 @@ INSERT_BOTH = (
     'query q($k: String) { insert Person { name: $k } insert Knows { from: $k, to: "root" } }'
 )
 
+UPDATE = "query q() { update Person set { age: $.age + 1 } where age >= 0 }"
+MATCHED = "query q() { match { $p: Person $p.age >= 0 } update $p set { age: $p.age + 1 } }"
+UNNEST = """query q($rows: [{ name: String, age: I64?, city: String? }]) {
+  unnest $rows as $r insert Person { name: $r.name, age: $r.age, city: $r.city } }"""
+
 
 def agree(home: Path) -> None:
     """Both arms end with the same rows, before anything is timed."""
@@ -263,8 +299,17 @@ def cases(home: Path, large: bool) -> list[tuple[str, Callable[[], tuple[Arm, Ar
         name = f"{'-'.join(tables)}-{'keyed' if keyed else 'plain'}"
         return lambda: (Ours(home, f"ours-{name}", query), Raw(home, f"raw-{name}", tables, keyed))
 
+    def written(name: str, query: str) -> Callable[[], tuple[Arm, Arm]]:
+        return lambda: (
+            OurStatement(home, f"ours-{name}", query, 10_000),
+            OurMerge(home, f"merge-{name}", query, 10_000),
+        )
+
     rows = 700_000 if large else 100_000
     return [
+        ("update 10k by expression / keyed merge", written("update", UPDATE), 12),
+        ("update 10k by match / keyed merge", written("matched", MATCHED), 12),
+        ("unnest 10k / keyed merge", written("unnest", UNNEST), 12),
         ("insert a node / append + append", one(INSERT_NOTE, ("note",), False), 40),
         ("insert a node / append + keyed merge", one(INSERT_NOTE, ("note",), True), 40),
         ("insert a keyed node / append + append", one(INSERT_PERSON, ("person",), False), 40),

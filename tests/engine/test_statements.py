@@ -1,6 +1,7 @@
 """Statements that write by expression, by pattern and by list: what they change, return and refuse."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -331,7 +332,41 @@ def test_records_bring_values_of_every_type(graph: Graph) -> None:
     assert caught.value.code == "W24"
 
 
-# ---- keys, dry runs, policy
+# ---- explaining
+
+
+def test_a_mutation_is_explained_and_not_run(base: Graph) -> None:
+    before = head(base)
+    text = """query m($r: [String]) {
+        match { $p: Person $p knows $q } update $p set { n: $q.age } returning { id }
+        unnest $r as $x insert Note { text: $x } }"""
+    steps = base.explain(text).steps
+    assert [(one.depth, one.operator.split()[0]) for one in steps] == [
+        (0, "Update"),
+        (1, "Project"),
+        (2, "Expand"),
+        (3, "Scan"),
+        (0, "Insert"),
+    ]
+    assert "one row for each item of $r" in steps[-1].notes
+    assert head(base) == before
+    with pytest.raises(omnigraph.QueryError, match="mutation"):
+        base.explain(text, profile=True)
+
+
+def test_a_stored_mutation_tells_what_it_takes_and_returns(base: Graph, tmp_path: Path) -> None:
+    (tmp_path / "a.gq").write_text(
+        "query put($rows: [{ no: I64, size: F64? }]) { unnest $rows as $r"
+        " insert Item { no: $r.no, size: $r.size } if absent returning { id, created } }"
+    )
+    stored = base.stored_queries(tmp_path)["put"].to_dict()
+    assert [one["kind"] for one in stored["returns"]] == ["string", "bool"]
+    (taken,) = stored["params"]
+    assert (taken["kind"], taken["item_kind"]) == ("list", "object")
+    assert [one["name"] for one in taken["fields"]] == ["no", "size"]
+
+
+# ---- keys, dry runs
 
 
 def test_a_repeated_mutation_returns_the_same_ids(graph: Graph) -> None:

@@ -301,7 +301,7 @@ class Graph:
         at: Reference | None = None,
         profile: bool = False,
     ) -> Explanation:
-        """Show how a read runs: filters, indexes, memory; with `profile` run it and show rows and time.
+        """Show how a query runs: filters, indexes, memory; with `profile` run a read and show rows and time.
 
         Example:
             >>> print(graph.explain('query q() { match { $p: Person { name: "Ada" } } return { $p.age } }'))

@@ -250,7 +250,7 @@ class Explanation(Shown):
         """All operators in execution order; a server gives its steps alone."""
         if self.plan is None:
             raise UserInputError(
-                f"the plan of '{self.query_name}' comes from a server, which gives no operators",
+                f"the plan of '{self.query_name}' has steps alone: it is a mutation, or comes from a server",
                 hint="read `steps`, or explain the query on the graph itself: omnigraph.open(…)",
             )
         return self.plan.operators

@@ -18,6 +18,7 @@ from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
 from omnigraph.catalog.model import order_columns
 from omnigraph.catalog.names import SYSTEM_COLUMNS
+from omnigraph.compile.check import is_mutation
 from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
@@ -31,6 +32,7 @@ from omnigraph.errors import (
     shorten,
 )
 from omnigraph.ids import TableKey, is_node, type_name
+from omnigraph.language.source import Source
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.view import View
@@ -205,7 +207,7 @@ class Snapshot:
         *,
         profile: bool = False,
     ) -> Explanation:
-        """Show how a read would run; with `profile` run it and show what it did.
+        """Show how a query would run; with `profile` run it, which only a read can, and show what it did.
 
         Example:
             >>> print(graph.snapshot().explain("query q() { match { $p: Person } return { $p.name } }"))
@@ -214,10 +216,20 @@ class Snapshot:
         chosen, values = name_and_params(name, params)
         text = source_of(source)
         with self._reading():
+            if not profile and is_mutation(text, chosen):
+                return self._explain_mutation(text, chosen, values)
             found = explain(self._engine, self._view, text, chosen, values, profile=profile)
         return Explanation(
             query_name=found.plan.name, steps=found.steps, profiled=profile, plan=found.plan
         )
+
+    def _explain_mutation(
+        self, text: Source, name: str | None, params: Mapping[str, Any] | None
+    ) -> Explanation:
+        from omnigraph.engine.write.explain import explain_mutation
+
+        named, steps = explain_mutation(self._engine, self._view, text, name, params or {})
+        return Explanation(query_name=named, steps=steps)
 
     def table(self, type_name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a node or edge table as Arrow; a Blob column holds its bytes.

@@ -12,7 +12,7 @@ from omnigraph.api.results import Commit, MutationResult
 from omnigraph.api.texts import read_source
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.check import check
-from omnigraph.compile.descriptor import ValueDescriptor, describe_value
+from omnigraph.compile.descriptor import ValueDescriptor, describe_returned, describe_value
 from omnigraph.errors import NotFound, QueryError, UserInputError
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.query.tree import Query
@@ -61,6 +61,8 @@ class StoredQuery:
     """Whether it is a tool of the Model Context Protocol; it can be called by name in any case."""
     named: str | None = None
     """The name of its tool, where `@mcp` gives one."""
+    returns: tuple[ValueDescriptor, ...] = ()
+    """The columns of what a mutation returns."""
     path: Path = field(repr=False)
     text: str = field(repr=False)
 
@@ -79,6 +81,7 @@ class StoredQuery:
             "instruction": self.instruction,
             "mutation": self.mutation,
             "params": [one.to_dict() for one in self.params],
+            **({"returns": [one.to_dict() for one in self.returns]} if self.returns else {}),
         }
 
 
@@ -182,6 +185,7 @@ def _describe(query: Query, source: Source, catalog: Catalog, path: Path) -> Sto
         instruction=query.instruction,
         exposed=bool(options.get("expose", True)),
         named=None if "tool_name" not in options else str(options["tool_name"]),
+        returns=describe_returned(checked),
         path=path,
         text=source.text,
     )

@@ -15,6 +15,7 @@ from omnigraph.values import dataclass
 
 _BODY = frozenset({"match", "unnest", "insert", "upsert", "update", "delete"})
 _WRITES = ("INSERT", "UPSERT", "UPDATE", "DELETE")
+_TESTED = ("_WHERE", "_AND", "_OR", "NOT", "GROUP")
 _BEGUN = re.compile(r"\s*[a-z]*\Z", re.ASCII)
 BARE_HEAD = "use extensions query shell() { "
 """What makes a body a query: a body may say all that the language knows."""
@@ -122,7 +123,9 @@ def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]
     if len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "VARIABLE":
         owner = scope.types.get(str(taken[-2]))
         yield from _describe(owner, ids=_IDS if isinstance(owner, EdgeType) else _IDS[:1])
-    elif taken and taken[-1].type == "_WHERE":
+    elif len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "ROW":
+        yield from _describe(scope.written_type(), ids=())
+    elif taken and taken[-1].type in _TESTED and "_WHERE" in (one.type for one in taken):
         yield from _describe(scope.written_type(), ids=_ENDS)
     elif (
         taken

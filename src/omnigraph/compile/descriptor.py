@@ -122,10 +122,16 @@ def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
     for match in checked.matches:
         reads |= _read_uses(match, catalog)
     return Operation(
-        result=tuple(describe_value(one.name, one.type) for one in checked.returning),
+        result=describe_returned(checked),
         reads=tuple(sorted(reads)),
         writes=tuple(sorted(written)),
     )
+
+
+def describe_returned(checked: Checked) -> tuple[ValueDescriptor, ...]:
+    """Describe the columns of what a mutation returns; a read returns nothing besides its rows."""
+    columns = () if isinstance(checked, CheckedRead) else checked.returning
+    return tuple(describe_value(one.name, one.type) for one in columns)
 
 
 def _read_uses(read: CheckedRead, catalog: Catalog) -> set[TypeUse]:

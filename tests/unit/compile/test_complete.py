@@ -24,7 +24,7 @@ def offered(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", ["match", "insert", "update", "delete"]),
+        ("", ["match", "insert", "upsert", "update", "delete", "unnest"]),
         ("ma", ["match"]),
         ("match { $p: ", ["City", "Person"]),
         ("match { $p: per", ["Person"]),
@@ -40,7 +40,13 @@ def offered(text: str) -> list[str]:
         ("match { $p: Person } return { $p.name } order { $p.age d", ["desc"]),
         ("insert ", ["City", "Person", "Knows", "LivesIn"]),
         ("insert Knows { ", ["since: ", "from: ", "to: "]),
-        ("update Person set { age: 3 } where ", ["age", "mood", "name"]),
+        ("update Person set { age: 3 } where ag", ["age"]),
+        ("update Person set { age: 3 } where age > 3 and mo", ["mood", "month("]),
+        ("update Person set { age: $.", ["age", "mood", "name"]),
+        ("upsert Person { ", ["age: ", "mood: ", "name: "]),
+        ('insert Person { name: "a" } re', ["returning"]),
+        ('insert Person { name: "a" } if a', ["absent"]),
+        ("match { $p: Person } upd", ["update"]),
         ("query a($x: I", ["I32", "I64"]),
         ("query a($n: String) { match { $p: Person { name: $", ["$n", "$p"]),
         ("query broken( { }\nquery b() { match { $p: C", ["City"]),

@@ -314,6 +314,7 @@ class QueryCatalogEntry(TypedDict):
     instruction: str | None
     mutation: bool
     params: list[ParamOutput]
+    returns: NotRequired[list[ParamOutput]]
 
 
 class QueryCatalogOutput(TypedDict):

@@ -11,7 +11,7 @@ from omnigraph.compile.check.query import (
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.errors import NotFound, QueryError
 from omnigraph.language.query import tree
-from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.query.parse import parse_findings, parse_queries
 from omnigraph.language.source import Source
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "check_read",
     "choose",
     "find_repeated_names",
+    "is_mutation",
 ]
 
 
@@ -52,6 +53,14 @@ def check_mutation(source: Source, catalog: Catalog, name: str | None = None) ->
     checked = check(query, catalog, source)
     assert isinstance(checked, CheckedMutation)
     return checked
+
+
+def is_mutation(source: Source, name: str | None = None) -> bool:
+    """Whether the named query of a text, or its only one, writes; a text that cannot be read does not."""
+    file, _ = parse_findings(source)
+    queries = () if file is None else file.queries
+    chosen = [one for one in queries if name is None or one.name.text == name]
+    return len(chosen) == 1 and chosen[0].is_mutation
 
 
 def choose(

@@ -8,7 +8,6 @@ from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import CheckedRead, Pattern, VariableKind
 from omnigraph.compile.lower import lower
-from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.rules import optimize
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
@@ -30,23 +29,22 @@ def open_matches(
 
     def run_match(read: CheckedRead) -> pa.Table:
         committed.consulted.update(list_tables(read, view.catalog))
-        tables, cache = engine.store.tables, engine.cache
-        reader = Reader(
-            plan=plan_match(read, view.catalog),
-            snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
-            params=given.params,
-            embedder=engine.embedder,
-            traversal=engine.traversal,
-            now=given.now,
-        )
-        return run(reader)
+        return run(open_reader(engine, view, read, given))
 
     return run_match
 
 
-def plan_match(read: CheckedRead, catalog: Catalog) -> Plan:
-    """The plan of a match."""
-    return optimize(lower(read, catalog))
+def open_reader(engine: Engine, view: View, read: CheckedRead, given: GivenValues) -> Reader:
+    """Plan a match, to be read from a view."""
+    tables, cache = engine.store.tables, engine.cache
+    return Reader(
+        plan=optimize(lower(read, view.catalog)),
+        snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
+        params=given.params,
+        embedder=engine.embedder,
+        traversal=engine.traversal,
+        now=given.now,
+    )
 
 
 def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
