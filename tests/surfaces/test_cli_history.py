@@ -55,6 +55,17 @@ def split_fact(line: str) -> tuple[str, str, str]:
     return line.partition(":")
 
 
+def test_the_history_of_an_entity_is_listed(run: Run) -> None:
+    update, insert = run("history", "Person", "Bo").out.splitlines()
+    assert update.split()[3:] == ["eve", "main", "update", "age:", "null", "→", "4"]
+    assert insert.split()[3:] == ["ada", "main", "insert"]
+    assert "raise --limit" in run("history", "Person", "Bo", "--limit", "1").err
+    assert len(run("history", "Person", "Bo", "--json").json["changes"]) == 2
+    assert "no commit of branch 'main' changed" in run("history", "Person", "Nobody").err
+    wrong = run("history", "Persn", "Bo")
+    assert (wrong.code, "did you mean 'Person'" in wrong.err) == (1, True)
+
+
 def test_values_of_updates_are_shown_old_and_new(run: Run) -> None:
     newest, load, _ = (
         one["graph_commit_id"] for one in run("commit", "list", "--json").json["commits"]

@@ -193,6 +193,8 @@ def test_a_stored_query_that_may_not_be_run_is_unknown(place: Path) -> None:
         for name in ("grow", "hidden", "nothing")
     }
     assert len(said) == 1
+    unknown = call(session, "stored_query_run", {"name": "nothing"})
+    assert "stored_query_list" in unknown.body["hint"]
     assert open_pair(place, "stranger").find_tool("stored_query_run") is None
     reader = open_pair(place, "may", read_only=True)
     assert [one["name"] for one in ask(reader, "stored_query_list")["queries"]] == ["older"]

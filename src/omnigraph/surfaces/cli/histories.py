@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.display import spell_cell
 from omnigraph.surfaces.cli.address import (
     Branch,
     Json,
@@ -55,7 +56,10 @@ def history(
 def _spell(one: "HistoryChange") -> str:
     """One line: the commit, who, when, what, and through which merge."""
     commit, change = one.commit, one.change
-    values = (f"{name}: {was!r} → {now!r}" for name, (was, now) in change.values.items())
+    values = (
+        f"{name}: {spell_cell(was)} → {spell_cell(now)}"
+        for name, (was, now) in change.values.items()
+    )
     parts = [
         commit.id,
         show_moment(commit.created_at),

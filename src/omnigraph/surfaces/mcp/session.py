@@ -145,7 +145,12 @@ class Session:
         entries = {one["name"]: one for one in self._list_allowed()}
         entry = entries.get(given["name"])
         if entry is None:
-            raise NotFound("stored query", str(given["name"]), known=sorted(entries))
+            raise NotFound(
+                "stored query",
+                str(given["name"]),
+                known=sorted(entries),
+                hint="stored_query_list shows the names and parameters of those that you may run",
+            )
         tool = make_stored_tool(entry)
         return tool, check_arguments(tool, narrow_call(tool, given))
 
