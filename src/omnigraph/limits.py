@@ -252,6 +252,10 @@ SCAN_BOUNDED_BATCHES = 2
 LOOKUP_VALUES_MAX = 8_192
 """Values of one indexed lookup; more become several."""
 
+LOOKUP_FILTERED_MAX = 256
+"""Texts that Lance itself filters by where no index serves: up to here that costs half of what a scan does whose batches are
+compared one by one, because every small fragment is a batch."""
+
 LOOKUP_ROWS_PER_VALUE = 500
 """An index finds a value in the time a scan passes this many rows; past it one scan is faster."""
 

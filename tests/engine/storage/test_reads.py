@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import EngineError, StorageError
+from omnigraph.limits import LOOKUP_FILTERED_MAX
 from omnigraph.storage.blobs import BLOB_INPUT, BlobForm, BlobKind
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance import index
@@ -156,6 +157,24 @@ def test_a_lookup_finds_the_same_with_and_without_an_index(
     assert sorted(found["age"].to_pylist()) == sorted(found["_rowid"].to_pylist())
     assert table.lookup("id", values, (), row_address=True).column_names == ["_rowaddr"]
     assert table.lookup("id", pa.array([], pa.string()), ("id",)).num_rows == 0
+
+
+def test_a_lookup_of_few_and_of_many_values_finds_the_same_in_small_fragments(
+    tables: Tables,
+) -> None:
+    at = filled(tables, "ab")
+    for number in range(5):
+        at = land(tables, tables.stage_append(at, people([f"o'{number}"]))).at
+    table = tables.open(at)
+    few = pa.array(["o'3", "b", "none", None])
+    many = pa.concat_arrays([few, pa.array([f"x{n}" for n in range(LOOKUP_FILTERED_MAX)])])
+    for names in (("id", "age"), ("id",), ()):
+        found = [
+            table.lookup("id", values, names, row_id=True, row_address=True)
+            for values in (few, many)
+        ]
+        assert found[0].sort_by("_rowid").equals(found[1].sort_by("_rowid"))
+        assert found[0].num_rows == 2
 
 
 def test_a_lookup_sees_rows_that_the_index_does_not(tables: Tables) -> None:

@@ -14,6 +14,7 @@ from lance.fragment import RowIdSequence
 from omnigraph.catalog.names import ROW_ADDRESS, ROW_ID
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.limits import (
+    LOOKUP_FILTERED_MAX,
     LOOKUP_ROWS_PER_VALUE,
     LOOKUP_VALUES_MAX,
     SCAN_BATCH_ROWS,
@@ -200,13 +201,16 @@ class LanceTable:
         row_address: bool = False,
         blobs: BlobForm = BlobForm.DESCRIPTOR,
     ) -> pa.Table:
-        """Find rows whose `column` is one of `values`; uses the index where it pays."""
+        """Find rows whose `column` is one of `values`; uses the index where it pays.
+
+        Without one, Lance filters by a few texts; many values are compared here, batch by batch.
+        """
         names = list(columns) if columns is not None else self._schema.names
         extra = [ROW_ID] * row_id + [ROW_ADDRESS] * row_address
         wanted = pc.drop_null(pc.unique(values))
         if not len(wanted):
             return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
-        if self._index_pays(column, len(wanted)):
+        if self._index_pays(column, len(wanted)) or _are_few_texts(wanted):
             parts = [
                 self.read(
                     names,
@@ -444,6 +448,10 @@ class LanceTable:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+
+def _are_few_texts(wanted: pa.Array) -> bool:
+    return len(wanted) <= LOOKUP_FILTERED_MAX and bool(pa.types.is_string(wanted.type))
 
 
 def _read_ahead(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
