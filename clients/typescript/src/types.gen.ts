@@ -751,6 +751,7 @@ export type QueryCatalogEntry = {
     instruction: string | null;
     mutation: boolean;
     params: Array<ParamOutput>;
+    returns?: Array<ParamOutput>;
 };
 
 /**
