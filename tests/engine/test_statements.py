@@ -1,6 +1,7 @@
 """Statements that write by expression, by pattern and by list: what they change, return and refuse."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -390,3 +391,19 @@ def test_a_dry_run_returns_rows_and_writes_nothing(base: Graph) -> None:
     done = run(base, "match { $p: Person } update $p set { n: 5 } returning { n }", dry_run=True)
     assert [row["n"] for row in done.rows] == [5, 5, 5]
     assert head(base) == before
+
+
+def test_counters_of_writers_at_once_lose_nothing(graph: Graph) -> None:
+    """A writer whose match was overtaken is prepared again, or refused; it never writes what it read before."""
+
+    def count(_: int) -> int:
+        try:
+            run(graph, 'match { $p: Person { name: "ada" } } update $p set { n: $p.n + 1 }')
+        except omnigraph.ConflictError:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        done = sum(pool.map(count, range(12)))
+    assert done > 0
+    assert rows(graph, PEOPLE)[0] == ("ada", 36, 1 + done)
