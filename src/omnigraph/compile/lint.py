@@ -15,6 +15,7 @@ from omnigraph.compile.checked import (
     VariableKind,
 )
 from omnigraph.compile.descriptor import Operation, describe_operation
+from omnigraph.compile.editions import find_changed_meanings
 from omnigraph.errors import QueryError
 from omnigraph.language.diagnostics import Diagnostic, Severity, Stage, diagnostics_of, locate
 from omnigraph.language.query import tree
@@ -171,6 +172,8 @@ def _outcome(query: tree.Query, catalog: Catalog, source: Source) -> _Outcome:
     if query.is_mutation and not query.params:
         found = (*found, locate(source, _report_hard_coded(query)))
     found = (*found, *(locate(source, one) for one in _find_left_out(query, checked, catalog)))
+    changed = find_changed_meanings(query, checked, source)
+    found = (*found, *(locate(source, one) for one in changed))
     return _Outcome(query=query, checked=checked, found=found)
 
 

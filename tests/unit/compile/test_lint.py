@@ -1,7 +1,10 @@
 """What lint says about a file."""
 
+import pytest
+
 from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.compile.lint import lint, lint_report
+from omnigraph.language.diagnostics import Severity
 from omnigraph.language.source import Source
 from tests.support.compiling import harbour
 
@@ -125,3 +128,20 @@ def test_an_insert_that_leaves_out_a_required_vector_is_mentioned() -> None:
     assert (found.code, str(found.severity), found.property) == ("L202", "warning", "vec")
     assert found.query_name == "a"
     assert "will be refused" in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("match { $v: Vessel } return { sum($v.dwt) as s }", ["L204"]),
+        ("match { $v: Vessel } return { sum(1.0 * $v.dwt) as s, count($v) as n }", []),
+        ("match { $v: Vessel } return { $v.dwt\n - 1 as s }", ["L203"]),
+        ("match { $v: Vessel  $v.dwt - 1 > 2 } return { $v.dwt,\n -1 as s }", []),
+    ],
+)
+def test_what_reads_otherwise_than_in_the_first_edition_is_named(
+    body: str, codes: list[str]
+) -> None:
+    found = lint(harbour(), Source(f"query q() {{ {body} }}"))
+    assert [one.code for one in found] == codes
+    assert all(one.severity is Severity.INFO and one.fix for one in found)
