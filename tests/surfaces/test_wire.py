@@ -33,6 +33,9 @@ SHAPES: dict[str, Any] = {
     "DiffStats": wire.DiffStatsOutput,
     "DiscardedRecovery": wire.DiscardedOutput,
     "Explanation": wire.ExplanationOutput,
+    "EntityHistory": wire.HistoryRecord,
+    "HistoryChange": wire.HistoryChangeRecord,
+    "HistoryGap": wire.HistoryGapOutput,
     "ExportReport": wire.ExportOutput,
     "IndexReport": wire.IndexListOutput,
     "IndexStatus": wire.IndexOutput,
@@ -97,6 +100,7 @@ def make_values(graph: Graph, folder: Path) -> Iterator[Any]:
     yield graph.explain(NAMES, profile=True)
     yield graph.export_files(folder / "files")
     yield from graph.tags()
+    yield graph.history("Person", "Ada")
     yield graph.operation("k", branch="b")
     yield graph.query(NAMES)
     yield graph.schema_plan(SCHEMA.replace("age: I32?", "age: I64?"))

@@ -7,6 +7,7 @@ from omnigraph.api.wire.answers import (
     CauseOutput,
     CommitOutput,
     DiffStatsOutput,
+    HistoryGapOutput,
     Row,
 )
 from omnigraph.api.wire.failures import LockHolder
@@ -44,6 +45,8 @@ class BlockRecord(TypedDict):
     changes: list[ChangeRecord]
     next_page_token: NotRequired[str]
     cursor: NotRequired[str]
+    engine: NotRequired[str]
+    reason: NotRequired[str]
 
 
 class FeedRecord(TypedDict):
@@ -52,6 +55,8 @@ class FeedRecord(TypedDict):
     blocks: list[BlockRecord]
     cursor: str
     caught_up: bool
+    engine: str
+    reason: str
 
 
 DiffRecord = TypedDict(
@@ -66,6 +71,24 @@ DiffRecord = TypedDict(
         "out": NotRequired[str],
     },
 )
+
+
+class HistoryChangeRecord(TypedDict):
+    """One commit that changed an entity, and how."""
+
+    commit: CommitOutput
+    change: ChangeRecord
+    merges: list[str]
+
+
+class HistoryRecord(TypedDict):
+    """The changes of one entity, newest first."""
+
+    table_key: str
+    id: str
+    changes: list[HistoryChangeRecord]
+    gaps: list[HistoryGapOutput]
+    more: bool
 
 
 class BaselineOutput(TypedDict):
