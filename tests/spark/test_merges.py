@@ -1,85 +1,71 @@
-"""Merges and diffs by executors end as those of this process do: the same rows, the same conflicts in the same words."""
+"""Loads, merges, diffs and the feed by executors end as those of this process do: the same rows, the same errors and conflicts."""
 
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.api.comparisons import ChangePage
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts
-from tests.support.merge_ways import (
-    FEW,
-    apply_step,
-    content,
-    in_steps,
-    make_random_steps,
-    merge_by,
-    merge_graph,
-)
+from tests.support.compared_runners import compare_loads, compare_merges
+from tests.support.merge_ways import FEW, make_random_steps
+from tests.support.spark_cluster import cluster
+from tests.support.spark_connect import ROOT, connect_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-def end(graph: Graph, granularity: Any, spark: Any) -> Any:
-    """Merge, and give the rows or the conflicts."""
-    try:
-        if spark is None:
-            done = merge_by(graph, in_steps(2), granularity=granularity)
-        else:
-            done = graph.merge("side", granularity=granularity, spark=spark)
-            assert (done.engine, done.reason) == ("spark", "Spark was asked for")
-    except MergeConflicts as error:
-        return [one.to_dict() for one in error.conflicts], error.total
-    assert graph.doctor() == []
-    return done.tables, content(graph)
-
-
-def show(page: ChangePage) -> list[Any]:
-    """What each commit of a page changed, whatever graph it is of."""
-    return [
-        [
-            (c.op, c.table_key, c.id, c.properties, c.endpoints, c.before, c.after)
-            for c in one.changes
-        ]
-        for one in page.blocks
-    ]
-
-
-def compare_runners(steps: list[Any], granularity: str, spark: Any) -> Any:
-    with merge_graph() as here, merge_graph() as there:
-        for branch, step in steps:
-            for graph in (here, there):
-                apply_step(graph, branch, step)
-        changes = here.diff("main", "side").changes
-        told = there.diff("main", "side", spark=spark)
-        assert told.engine == "spark"
-        assert [(c.op, c.table_key, c.id, c.properties, c.endpoints) for c in told] == [
-            (c.op, c.table_key, c.id, c.properties, c.endpoints) for c in changes
-        ]
-        page = there.changes(branch="side", limit=1_000, images=True, spark=spark)
-        assert (page.engine, page.reason) == ("spark", "Spark was asked for")
-        assert show(page) == show(here.changes(branch="side", limit=1_000, images=True))
-        expected = end(here, granularity, None)
-        assert end(there, granularity, spark) == expected
-        return expected
-
-
 def test_conflicts_of_every_kind_are_found_by_executors(spark: Any) -> None:
-    conflicts, total = compare_runners(FEW, "row", spark)
+    conflicts, total = compare_merges(FEW, "row", spark)
     assert total == len(conflicts) > 1
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_work_is_merged_alike(spark: Any, seed: int) -> None:
     chance = random.Random(seed)
-    compare_runners(make_random_steps(chance, 8), chance.choice(["row", "property"]), spark)
+    compare_merges(make_random_steps(chance, 8), chance.choice(["row", "property"]), spark)
+
+
+def test_random_records_are_loaded_and_refused_alike(spark: Any) -> None:
+    found = compare_loads(random.Random(3), spark)
+    assert {isinstance(one[0], str) for one in found} == {True, False}, "some are refused"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10, 40))
-def test_much_random_work_is_merged_alike(spark: Any, seed: int) -> None:
+def test_much_random_work_ends_alike(spark: Any, seed: int) -> None:
     chance = random.Random(seed)
-    compare_runners(make_random_steps(chance, 12), chance.choice(["row", "property"]), spark)
+    compare_merges(make_random_steps(chance, 12), chance.choice(["row", "property"]), spark)
+    compare_loads(chance, spark)
+
+
+# ---- elsewhere
+
+
+def run_elsewhere(address: str, seeds: range) -> None:
+    """Compare in a process of its own: a session of another kind runs in this one."""
+    environment = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
+    module = "tests.support.compared_runners"
+    done = subprocess.run(
+        [sys.executable, "-m", module, address, str(seeds.start), str(seeds.stop)],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+        env=environment | {"PYTHONPATH": f"{ROOT}{os.pathsep}{environment.get('PYTHONPATH', '')}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == str(len(seeds))
+
+
+@pytest.mark.soak
+def test_a_cluster_ends_alike(tmp_path: Path) -> None:
+    with cluster(tmp_path / "cluster") as found:
+        run_elsewhere(found.master, range(50, 56))
+
+
+@pytest.mark.soak
+def test_a_connect_server_ends_alike(tmp_path: Path) -> None:
+    with connect_server(tmp_path / "server") as address:
+        run_elsewhere(address, range(60, 66))
