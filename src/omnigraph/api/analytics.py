@@ -149,13 +149,17 @@ class Scores:
 class Projection:
     """The nodes and edges of chosen types at one commit, as integer arrays; algorithms are its methods.
 
-    Every algorithm is deterministic: the same commit and seed give the same answer.
+    Every algorithm is deterministic: the same commit and seed give the same answer. `engine` and `reason` say where
+    they run, and why.
 
     Example:
         >>> people = graph.project(nodes=["Person"], edges={"Knows": {"undirected": True}})
         >>> sorted(set(people.wcc().to_arrow()["value"].to_pylist()))[0]
         0
     """
+
+    engine = "local"
+    reason = "no Spark session was given"
 
     def __init__(
         self,
@@ -168,8 +172,8 @@ class Projection:
         seconds_max: float | None = None,
     ) -> None:
         self._graph, self._runtime, self._view = graph, engine.runtime, view
-        uses = _read_uses(view.catalog, edges)
-        names = _list_nodes(view.catalog, nodes, uses)
+        uses = read_uses(view.catalog, edges)
+        names = list_node_types(view.catalog, nodes, uses)
         check_projection(view.catalog, names, uses)
         self._nodes: ProjectedNodes = read_nodes(engine, view, names)
         self._arcs: Arcs = read_arcs(engine, view, self._nodes, uses)
@@ -213,14 +217,7 @@ class Projection:
         start: Scores | None = None,
     ) -> Scores:
         """The share of time that a random walker spends at each node; `start` begins from a former answer."""
-        if not 0 <= damping < 1:
-            raise UserInputError(
-                f"'damping' lies between 0 and 1, it cannot be {damping}; nothing was computed"
-            )
-        if not tolerance > 0:
-            raise UserInputError(
-                f"'tolerance' is greater than 0, it cannot be {tolerance}; nothing was computed"
-            )
+        require_rank_options(damping, tolerance)
         first = None if start is None else self._read_start(start)
         ranks = ranking.compute_pagerank(
             self._arcs,
@@ -380,6 +377,18 @@ def compare(before: Scores, after: Scores, *, top: int | None = None) -> pa.Tabl
     return ranked if top is None else ranked[:top]
 
 
+def require_rank_options(damping: float, tolerance: float) -> None:
+    """Refuse options with which ranks would not settle."""
+    if not 0 <= damping < 1:
+        raise UserInputError(
+            f"'damping' lies between 0 and 1, it cannot be {damping}; nothing was computed"
+        )
+    if not tolerance > 0:
+        raise UserInputError(
+            f"'tolerance' is greater than 0, it cannot be {tolerance}; nothing was computed"
+        )
+
+
 def _find_nodes(wanted: pa.Table, among: pa.Table) -> Nodes:
     """The row of each node in another table; -1 where it is not."""
     places = pc.index_in(_spell_nodes(wanted), _spell_nodes(among))
@@ -391,7 +400,7 @@ def _spell_nodes(names: pa.Table) -> Any:
     return pc.binary_join_element_wise(names["type"], names["id"], "\x00").combine_chunks()
 
 
-def _list_nodes(
+def list_node_types(
     catalog: Catalog, nodes: Iterable[str] | None, uses: Mapping[str, EdgeUse]
 ) -> tuple[str, ...]:
     """The node types of a projection; without a list those at which its edges end."""
@@ -403,9 +412,10 @@ def _list_nodes(
     return tuple(sorted({end for edge in ends for end in (edge.source, edge.target)}))
 
 
-def _read_uses(
+def read_uses(
     catalog: Catalog, edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, EdgeUse]:
+    """How a projection uses each edge type; all of them when none is named."""
     if edges is None:
         return {name: EdgeUse() for name in catalog.edges}
     if isinstance(edges, str):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         RelocateReport,
         RepairReport,
     )
+    from omnigraph.api.spark_analytics import SparkProjection
     from omnigraph.api.stored_queries import StoredQueries
     from omnigraph.api.types import (
         AnyFrame,
@@ -458,6 +459,7 @@ class Graph:
             parts = snapshot.export_files(place, format, types, runner)
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 
+    @overload
     def project(
         self,
         nodes: Iterable[str] | None = None,
@@ -466,11 +468,36 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
         seconds_max: float | None = None,
-    ) -> "Projection":
+        spark: "Spark",
+    ) -> "SparkProjection": ...
+
+    @overload
+    def project(
+        self,
+        nodes: Iterable[str] | None = None,
+        edges: "Iterable[str] | Mapping[str, Mapping[str, Any]] | None" = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        seconds_max: float | None = None,
+        spark: None = None,
+    ) -> "Projection": ...
+
+    def project(
+        self,
+        nodes: Iterable[str] | None = None,
+        edges: "Iterable[str] | Mapping[str, Mapping[str, Any]] | None" = None,
+        *,
+        branch: str | None = None,
+        at: Reference | None = None,
+        seconds_max: float | None = None,
+        spark: "Spark" = None,
+    ) -> "Projection | SparkProjection":
         """Project nodes and edges of chosen types at one commit, for algorithms: PageRank, components, distances.
 
         `edges` lists edge types, or maps each to `{"weight": property, "undirected": True}`; without `nodes` the types at
-        which the edges end are taken. No algorithm runs longer than `seconds_max`.
+        which the edges end are taken. No algorithm runs longer than `seconds_max`. With a Spark session the nodes and edges
+        stay on its executors, and degrees, PageRank, components, label propagation, triangles and hops run there.
 
         Example:
             >>> people = graph.project(nodes=["Person"], edges={"Knows": {"undirected": True}})
@@ -481,7 +508,14 @@ class Graph:
 
         engine, target = self._engine, branch_name(branch or self._branch, "read")
         view = engine.view(target, point_of(at))
-        return Projection(self, engine, view, nodes, edges, seconds_max=seconds_max)
+        if spark is None or spark is False:
+            return Projection(self, engine, view, nodes, edges, seconds_max=seconds_max)
+        from omnigraph.api.spark_analytics import SparkProjection
+
+        with self.snapshot(branch=branch, at=at) as pinned:
+            return SparkProjection(
+                self, engine, view, pinned, nodes, edges, spark=spark, seconds_max=seconds_max
+            )
 
     def duckdb(
         self, *, branch: str | None = None, at: Reference | None = None

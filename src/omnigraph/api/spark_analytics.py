@@ -1,0 +1,187 @@
+"""Graph algorithms on Spark: nodes and edges stay on executors, answers are frames."""
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from omnigraph.api.analytics import (
+    ROUNDS_MAX,
+    Assigner,
+    Scores,
+    list_node_types,
+    read_uses,
+    require_rank_options,
+)
+from omnigraph.api.arguments import count_of, text_of
+from omnigraph.engine.analytics.bounds import Bounds
+from omnigraph.engine.analytics.project import check_projection
+from omnigraph.engine.results import MutationResult
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import UserInputError
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.api.snapshot import Snapshot
+    from omnigraph.api.types import AnyFrame
+
+_LOCAL = ("betweenness", "scc", "louvain", "k_core", "dijkstra")
+"""Algorithms that run in one process only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkScores:
+    """One value per node as a Spark DataFrame of `type`, `id`, `value`; `collect()` brings it to this process."""
+
+    algorithm: str
+    branch: str
+    commit: str | None
+    frame: "AnyFrame"
+    graph: Assigner
+
+    def to_spark(self) -> "AnyFrame":
+        """The DataFrame."""
+        return self.frame
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table in this process."""
+        return self.frame.toArrow()
+
+    def collect(self) -> Scores:
+        """The answer in this process, as a projection without Spark gives it."""
+        return Scores(
+            algorithm=self.algorithm,
+            branch=self.branch,
+            commit=self.commit,
+            table=self.to_arrow(),
+            graph=self.graph,
+        )
+
+    def write(
+        self,
+        target: str,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MutationResult:
+        """Write the values to a property, `Person.rank`, in one commit; ids and values pass this process."""
+        return self.collect().write(target, branch=branch, actor=actor, message=message)
+
+
+class SparkProjection:
+    """The nodes and edges of chosen types at one commit, on Spark's executors; algorithms are its methods."""
+
+    engine = "spark"
+    reason = "Spark was asked for"
+
+    def __init__(
+        self,
+        graph: Assigner,
+        engine: Engine,
+        view: View,
+        snapshot: "Snapshot",
+        nodes: Iterable[str] | None,
+        edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
+        *,
+        spark: Any,
+        seconds_max: float | None = None,
+    ) -> None:
+        self._graph, self._runtime, self._view = graph, engine.runtime, view
+        self._seconds_max = seconds_max
+        uses = read_uses(view.catalog, edges)
+        names = list_node_types(view.catalog, nodes, uses)
+        check_projection(view.catalog, names, uses)
+        session = import_module("omnigraph.spark_jobs.runner").spark_runner(spark).spark
+        self._jobs: Any = import_module("omnigraph.spark_jobs.graph_algorithms")
+        self._arcs: Any = self._jobs.project_frames(
+            session,
+            [snapshot.pin(name) for name in names],
+            [(snapshot.pin(name), use) for name, use in uses.items()],
+        )
+
+    @property
+    def branch(self) -> str:
+        """The branch it was read of."""
+        return self._view.branch
+
+    @property
+    def commit(self) -> str | None:
+        """The commit it shows."""
+        return self._view.commit
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it has."""
+        return int(self._arcs.node_count)
+
+    @property
+    def edge_count(self) -> int:
+        """How many arcs it has; an undirected edge counts as two."""
+        return int(self._arcs.arc_count)
+
+    def degrees(self) -> SparkScores:
+        """How many arcs each node has, with those that enter and leave."""
+        return self._score("degrees", self._jobs.count_degrees(self._arcs))
+
+    def pagerank(
+        self, *, damping: float = 0.85, tolerance: float = 1e-8, iterations: int = ROUNDS_MAX
+    ) -> SparkScores:
+        """The share of time that a random walker spends at each node."""
+        require_rank_options(damping, tolerance)
+        ranks = self._jobs.compute_pagerank(
+            self._arcs,
+            damping=damping,
+            tolerance=tolerance,
+            bounds=self._bounds("pagerank", iterations),
+        )
+        return self._score("pagerank", ranks)
+
+    def wcc(self) -> SparkScores:
+        """The weakly connected component of each node, named by a number."""
+        return self._score("wcc", self._jobs.find_components(self._arcs, self._bounds("wcc")))
+
+    def label_propagation(self, *, iterations: int = 20) -> SparkScores:
+        """Groups by majority of neighbours, all nodes at once; a tie goes to the smallest number."""
+        rounds = count_of("iterations", iterations, least=1)
+        bounds = self._bounds("label_propagation")
+        labels = self._jobs.propagate_labels(self._arcs, rounds=rounds, bounds=bounds)
+        return self._score("label_propagation", labels)
+
+    def triangles(self) -> SparkScores:
+        """In how many triangles each node is, whatever the direction of edges."""
+        return self._score("triangles", self._jobs.count_triangles(self._arcs))
+
+    def bfs(self, type_name: str, id: str) -> SparkScores:
+        """The least number of edges from one node to each that it reaches."""
+        ends = text_of("type_name", type_name), text_of("id", id)
+        return self._score("bfs", self._jobs.count_hops(self._arcs, *ends, self._bounds("bfs")))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name not in _LOCAL:
+            raise AttributeError(f"a projection on Spark has no '{name}'")
+        raise UserInputError(
+            f"{name} runs in one process only, and this projection of {self.node_count} nodes and {self.edge_count} "
+            "arcs is on Spark; nothing was computed",
+            hint="leave out spark= of project()",
+        )
+
+    def _score(self, algorithm: str, values: Any) -> SparkScores:
+        return SparkScores(
+            algorithm=algorithm,
+            branch=self.branch,
+            commit=self.commit,
+            frame=self._jobs.name_values(self._arcs, values),
+            graph=self._graph,
+        )
+
+    def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
+        return Bounds(name, self._runtime, rounds_max, self._seconds_max)
+
+    def __repr__(self) -> str:
+        return (
+            f"<SparkProjection of {self.branch} at {self.commit}: {self.node_count} nodes, "
+            f"{self.edge_count} arcs>"
+        )
