@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup hooks demo test check fmt faults spark soak bench lock typescript reference walks report clean
+.PHONY: help setup hooks demo test check fmt faults spark soak bench lock typescript ui pictures reference walks report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,8 +34,9 @@ else
 	  echo "pre-commit is not installed; $$hooks/pre-commit runs make check"
 endif
 
-demo: $(STAMP) ## the main job on an example graph
-	$(BIN)/omnigraph demo
+demo: $(STAMP) ## the main job on an example graph, which stays in demo.omni to be looked at
+	rm -rf demo.omni
+	$(BIN)/omnigraph demo demo.omni
 
 test: $(STAMP) ## every test but the long soaks
 	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup --durations 30 --durations-min 5
@@ -69,6 +70,13 @@ lock: ## pin what the environment needs, by hash and without addresses
 typescript: $(STAMP) ## make and check the TypeScript client from the description of the server, and run its story
 	clients/typescript/renew
 	$(BIN)/python -m pytest tests/surfaces/test_typescript.py -n 0
+
+ui: $(STAMP) ## build the explorer from ui/ with node and npm; the built page is committed
+	cd ui && npm ci --no-audit --no-fund && npx svelte-check --threshold error && npx vite build
+	$(BIN)/python -m tests.support.explorer_build
+
+pictures: $(STAMP) ## take the pictures of the guide with a real browser
+	EXPLORER_PICTURES=1 $(BIN)/python -m pytest tests/browser -n 0
 
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference

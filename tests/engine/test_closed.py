@@ -20,6 +20,8 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "stream": lambda graph: graph.stream(PORTS),
     "explain": lambda graph: graph.explain(PORTS),
     "entity": lambda graph: graph.entity("Port", "A"),
+    "neighbours": lambda graph: graph.neighbours("Port", "A"),
+    "diff_drawing": lambda graph: graph.diff_drawing("main", "main"),
     "table": lambda graph: graph.table("Port"),
     "export": lambda graph: graph.export(),
     "export_files": lambda graph: graph.export_files("nowhere"),

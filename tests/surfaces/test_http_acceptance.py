@@ -98,8 +98,12 @@ OF_GRAPH = {
     "POST /branches/merge/preview", "POST /schema/plan", "POST /schema/apply", "POST /queries/{name}",
     "POST /queries/{name}/if-graph-commit", "POST /read", "POST /change", "POST /ingest",
 }  # fmt: skip
-ADDED = {"GET /jobs", "GET /entity", "GET /entity/history", "POST /query/explain", "POST /mcp"}
-"""Routes beside the list: long work, entities and their history, plans, and the protocol of agents, which describes itself."""
+EXPLORER = {
+    "POST /lint", "POST /complete", "GET /schema/graph", "GET /entity", "GET /entity/history", "GET /neighbours", "GET /log/graph",
+    "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries",
+}  # fmt: skip
+ADDED = {"GET /jobs", "POST /query/explain", "POST /mcp", *EXPLORER}
+"""Routes beside the list: long work, plans, the protocol of agents, which describes itself, and what the explorer asks."""
 
 
 @pytest.mark.parametrize("named", NAMED)

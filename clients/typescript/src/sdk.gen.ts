@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
+import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CompleteTextData, CompleteTextErrors, CompleteTextResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, DoctorData, DoctorErrors, DoctorResponses, DrawDiffData, DrawDiffErrors, DrawDiffResponses, DrawLogData, DrawLogErrors, DrawLogResponses, DrawSchemaData, DrawSchemaErrors, DrawSchemaResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, IndexStatusData, IndexStatusErrors, IndexStatusResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, LintTextData, LintTextErrors, LintTextResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListNeighboursData, ListNeighboursErrors, ListNeighboursResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, ListRecoveriesData, ListRecoveriesErrors, ListRecoveriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -225,6 +225,95 @@ export const headBlob = <ThrowOnError extends boolean = false>(options: Options<
 export const listQueries = <ThrowOnError extends boolean = false>(options: Options<ListQueriesData, ThrowOnError>): RequestResult<ListQueriesResponses, ListQueriesErrors, ThrowOnError> => (options.client ?? client).get<ListQueriesResponses, ListQueriesErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/queries',
+    ...options
+});
+
+/**
+ * Check a query text against the schema
+ */
+export const lintText = <ThrowOnError extends boolean = false>(options: Options<LintTextData, ThrowOnError>): RequestResult<LintTextResponses, LintTextErrors, ThrowOnError> => (options.client ?? client).post<LintTextResponses, LintTextErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/lint',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * List what may be written next at an offset of a query text
+ */
+export const completeText = <ThrowOnError extends boolean = false>(options: Options<CompleteTextData, ThrowOnError>): RequestResult<CompleteTextResponses, CompleteTextErrors, ThrowOnError> => (options.client ?? client).post<CompleteTextResponses, CompleteTextErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/complete',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Show the types with their rows, properties and indexes
+ */
+export const drawSchema = <ThrowOnError extends boolean = false>(options: Options<DrawSchemaData, ThrowOnError>): RequestResult<DrawSchemaResponses, DrawSchemaErrors, ThrowOnError> => (options.client ?? client).get<DrawSchemaResponses, DrawSchemaErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/schema/graph',
+    ...options
+});
+
+/**
+ * Show the edges of a node and the nodes they lead to
+ */
+export const listNeighbours = <ThrowOnError extends boolean = false>(options: Options<ListNeighboursData, ThrowOnError>): RequestResult<ListNeighboursResponses, ListNeighboursErrors, ThrowOnError> => (options.client ?? client).get<ListNeighboursResponses, ListNeighboursErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/neighbours',
+    ...options
+});
+
+/**
+ * Show commits with the lanes of a drawing, newest first
+ */
+export const drawLog = <ThrowOnError extends boolean = false>(options: Options<DrawLogData, ThrowOnError>): RequestResult<DrawLogResponses, DrawLogErrors, ThrowOnError> => (options.client ?? client).get<DrawLogResponses, DrawLogErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/log/graph',
+    ...options
+});
+
+/**
+ * Show what differs between two branches or commits as a drawing
+ */
+export const drawDiff = <ThrowOnError extends boolean = false>(options: Options<DrawDiffData, ThrowOnError>): RequestResult<DrawDiffResponses, DrawDiffErrors, ThrowOnError> => (options.client ?? client).get<DrawDiffResponses, DrawDiffErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/diff/graph',
+    ...options
+});
+
+/**
+ * Show how far indexes cover their tables
+ */
+export const indexStatus = <ThrowOnError extends boolean = false>(options: Options<IndexStatusData, ThrowOnError>): RequestResult<IndexStatusResponses, IndexStatusErrors, ThrowOnError> => (options.client ?? client).get<IndexStatusResponses, IndexStatusErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/index_status',
+    ...options
+});
+
+/**
+ * Show what is wrong with the graph, and what to do about it
+ */
+export const doctor = <ThrowOnError extends boolean = false>(options: Options<DoctorData, ThrowOnError>): RequestResult<DoctorResponses, DoctorErrors, ThrowOnError> => (options.client ?? client).get<DoctorResponses, DoctorErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/doctor',
+    ...options
+});
+
+/**
+ * Show writes that recovery has yet to finish, and those it finished
+ */
+export const listRecoveries = <ThrowOnError extends boolean = false>(options: Options<ListRecoveriesData, ThrowOnError>): RequestResult<ListRecoveriesResponses, ListRecoveriesErrors, ThrowOnError> => (options.client ?? client).get<ListRecoveriesResponses, ListRecoveriesErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/recoveries',
     ...options
 });
 

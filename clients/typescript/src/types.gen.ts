@@ -189,6 +189,28 @@ export type CommitOutput = {
 };
 
 /**
+ * A query text, and the place of the cursor in it.
+ */
+export type CompleteInput = {
+    text: string;
+    offset: number;
+};
+
+export type CompletionListOutput = {
+    from: number;
+    items: Array<CompletionOutput>;
+};
+
+/**
+ * A text that may be written next.
+ */
+export type CompletionOutput = {
+    label: string;
+    kind: string;
+    detail: string;
+};
+
+/**
  * One conflict of a merge, with the rows of the three sides.
  */
 export type ConflictOutput = {
@@ -258,6 +280,21 @@ export type DiagnosticOutput = {
     query_names?: Array<string>;
 };
 
+/**
+ * A drawn comparison: all counts, and the first changes with the nodes they hang on.
+ */
+export type DiffGraphOutput = {
+    base: string | null;
+    head: string | null;
+    counts: {
+        [key: string]: unknown;
+    };
+    nodes: Array<DrawnEntity>;
+    edges: Array<DrawnEntity>;
+    shown: KindCounts;
+    total: KindCounts;
+};
+
 export type DiffOutput = {
     from: string | null;
     to: string | null;
@@ -286,6 +323,44 @@ export type DiffStatsOutput = {
 };
 
 /**
+ * A commit with its place in a drawing, and what points to it.
+ */
+export type DrawnCommit = {
+    graph_commit_id: string;
+    manifest_branch: string | null;
+    manifest_version: number;
+    parent_commit_id: string | null;
+    merged_parent_commit_id: string | null;
+    actor_id: string | null;
+    created_at: number;
+    kind: string;
+    tables: Array<string>;
+    message: string | null;
+    group: string | null;
+    recovery?: RecoveryOutput;
+    lane: number;
+    parents: Array<LaneOutput>;
+    branches: Array<string>;
+    tags: Array<string>;
+};
+
+export type DrawnEntity = {
+    kind: string;
+    type: string;
+    id: string;
+    label: string;
+    properties: {
+        [key: string]: unknown;
+    };
+    from?: EndOutput;
+    to?: EndOutput;
+    change?: string;
+    before?: {
+        [key: string]: unknown;
+    };
+};
+
+/**
  * A table that is ahead of the graph.
  */
 export type DriftOutput = {
@@ -295,11 +370,31 @@ export type DriftOutput = {
 };
 
 /**
+ * The edges of one type and direction.
+ */
+export type EdgeGroupOutput = {
+    edge: string;
+    direction: string;
+    type: string;
+    shown: number;
+    total: number;
+};
+
+/**
  * Two models that embed into different spaces.
  */
 export type EmbeddingProblem = {
     expected: string;
     model: string;
+};
+
+/**
+ * A node at the end of an edge, and what people call it.
+ */
+export type EndOutput = {
+    type: string;
+    id: string;
+    label: string;
 };
 
 export type EndpointsOutput = {
@@ -565,12 +660,66 @@ export type KeyConflictOutput = {
 };
 
 /**
+ * Nodes and edges.
+ */
+export type KindCounts = {
+    nodes: number;
+    edges: number;
+};
+
+/**
+ * A parent of a commit, and the lane in which it is drawn.
+ */
+export type LaneOutput = {
+    id: string;
+    lane: number;
+};
+
+/**
  * A bound that was passed.
  */
 export type LimitOutput = {
     resource: string;
     limit: number;
     actual: number;
+};
+
+/**
+ * One finding about a text, with the place where it begins and ends; lines and columns count from 1.
+ */
+export type LintFinding = {
+    code: string;
+    severity: string;
+    message: string;
+    hint: string | null;
+    line: number;
+    column: number;
+    end_line: number;
+    end_column: number;
+};
+
+/**
+ * A query text to be checked.
+ */
+export type LintInput = {
+    text: string;
+};
+
+/**
+ * What is wrong or doubtful in a text.
+ */
+export type LintOutput = {
+    diagnostics: Array<LintFinding>;
+    queries: Array<LintedQuery>;
+};
+
+/**
+ * A query of a text, and what it takes; nothing is said about one with mistakes.
+ */
+export type LintedQuery = {
+    name: string;
+    writes: boolean;
+    parameters: Array<ParamOutput>;
 };
 
 export type LoadInput = {
@@ -620,6 +769,16 @@ export type LockOutput = {
     holder: LockHolder | null;
     since: string | null;
     turns_before?: number;
+};
+
+/**
+ * A page of a drawn history, newest first.
+ */
+export type LogGraphOutput = {
+    commits: Array<DrawnCommit>;
+    lanes: number;
+    total: number;
+    next: string | null;
 };
 
 /**
@@ -681,6 +840,16 @@ export type MutateInput = {
 };
 
 /**
+ * The edges of a node, and the nodes they lead to.
+ */
+export type NeighbourhoodOutput = {
+    graph_commit_id: string | null;
+    nodes: Array<DrawnEntity>;
+    edges: Array<DrawnEntity>;
+    groups: Array<EdgeGroupOutput>;
+};
+
+/**
  * What is known about a write that failed.
  */
 export type OutcomeOutput = {
@@ -738,6 +907,19 @@ export type ProgressOutput = {
     unit: 'parts' | 'rows' | 'tables';
     rows: number | null;
     bytes: number | null;
+};
+
+/**
+ * One property of a type.
+ */
+export type PropertyShape = {
+    name: string;
+    type: string;
+    optional: boolean;
+    key: boolean;
+    unique: boolean;
+    indexed: boolean;
+    coverage: number | null;
 };
 
 /**
@@ -824,6 +1006,16 @@ export type ReclaimedOutput = {
 };
 
 /**
+ * Writes that recovery has yet to finish, and those it finished.
+ */
+export type RecoveryListOutput = {
+    pending: Array<{
+        [key: string]: unknown;
+    }>;
+    settled: Array<RecoveryOutput>;
+};
+
+/**
  * The recovery that made a commit.
  */
 export type RecoveryOutput = {
@@ -868,6 +1060,14 @@ export type SchemaApplyOutput = {
     pending_indexes: Array<string>;
     engine: string;
     reason: string;
+};
+
+/**
+ * The types of a graph at one commit.
+ */
+export type SchemaGraphOutput = {
+    graph_commit_id: string | null;
+    types: Array<TypeShape>;
 };
 
 /**
@@ -1008,6 +1208,17 @@ export type TableState = {
 export type TypeOutput = {
     id: string;
     name: string;
+};
+
+export type TypeShape = {
+    kind: string;
+    name: string;
+    rows: number;
+    description: string | null;
+    properties: Array<PropertyShape>;
+    from?: string;
+    to?: string;
+    cardinality?: string;
 };
 
 /**
@@ -2534,6 +2745,623 @@ export type ListQueriesResponses = {
 };
 
 export type ListQueriesResponse = ListQueriesResponses[keyof ListQueriesResponses];
+
+export type LintTextData = {
+    body: LintInput;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/lint';
+};
+
+export type LintTextErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type LintTextError = LintTextErrors[keyof LintTextErrors];
+
+export type LintTextResponses = {
+    /**
+     * Done.
+     */
+    200: LintOutput;
+};
+
+export type LintTextResponse = LintTextResponses[keyof LintTextResponses];
+
+export type CompleteTextData = {
+    body: CompleteInput;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/complete';
+};
+
+export type CompleteTextErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type CompleteTextError = CompleteTextErrors[keyof CompleteTextErrors];
+
+export type CompleteTextResponses = {
+    /**
+     * Done.
+     */
+    200: CompletionListOutput;
+};
+
+export type CompleteTextResponse = CompleteTextResponses[keyof CompleteTextResponses];
+
+export type DrawSchemaData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: {
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+    };
+    url: '/graphs/{graph_id}/schema/graph';
+};
+
+export type DrawSchemaErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DrawSchemaError = DrawSchemaErrors[keyof DrawSchemaErrors];
+
+export type DrawSchemaResponses = {
+    /**
+     * Done.
+     */
+    200: SchemaGraphOutput;
+};
+
+export type DrawSchemaResponse = DrawSchemaResponses[keyof DrawSchemaResponses];
+
+export type ListNeighboursData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * The type of the entity.
+         */
+        type: string;
+        /**
+         * Its id, or the value of its key.
+         */
+        id: string;
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+        /**
+         * Only this edge type.
+         */
+        edge?: string;
+        /**
+         * `out`, `in` or `both`.
+         */
+        direction?: string;
+        /**
+         * Edges of each type and direction; 50.
+         */
+        limit?: number;
+    };
+    url: '/graphs/{graph_id}/neighbours';
+};
+
+export type ListNeighboursErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ListNeighboursError = ListNeighboursErrors[keyof ListNeighboursErrors];
+
+export type ListNeighboursResponses = {
+    /**
+     * Done.
+     */
+    200: NeighbourhoodOutput;
+};
+
+export type ListNeighboursResponse = ListNeighboursResponses[keyof ListNeighboursResponses];
+
+export type DrawLogData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: {
+        /**
+         * Only this branch; every one by default.
+         */
+        branch?: Array<string>;
+        /**
+         * Commits of a page; 100.
+         */
+        limit?: number;
+        /**
+         * The last commit of the page before.
+         */
+        before?: string;
+    };
+    url: '/graphs/{graph_id}/log/graph';
+};
+
+export type DrawLogErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DrawLogError = DrawLogErrors[keyof DrawLogErrors];
+
+export type DrawLogResponses = {
+    /**
+     * Done.
+     */
+    200: LogGraphOutput;
+};
+
+export type DrawLogResponse = DrawLogResponses[keyof DrawLogResponses];
+
+export type DrawDiffData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * A branch or commit.
+         */
+        base: string;
+        /**
+         * A branch or commit.
+         */
+        head: string;
+        /**
+         * Only this type.
+         */
+        type?: Array<string>;
+        /**
+         * Only `insert`, `update` or `delete`.
+         */
+        operation?: Array<string>;
+        /**
+         * Changed nodes; 2,000.
+         */
+        limit_nodes?: number;
+        /**
+         * Changed edges; 10,000.
+         */
+        limit_edges?: number;
+    };
+    url: '/graphs/{graph_id}/diff/graph';
+};
+
+export type DrawDiffErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DrawDiffError = DrawDiffErrors[keyof DrawDiffErrors];
+
+export type DrawDiffResponses = {
+    /**
+     * Done.
+     */
+    200: DiffGraphOutput;
+};
+
+export type DrawDiffResponse = DrawDiffResponses[keyof DrawDiffResponses];
+
+export type IndexStatusData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: {
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+    };
+    url: '/graphs/{graph_id}/index_status';
+};
+
+export type IndexStatusErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type IndexStatusError = IndexStatusErrors[keyof IndexStatusErrors];
+
+export type IndexStatusResponses = {
+    /**
+     * Done.
+     */
+    200: {
+        [key: string]: unknown;
+    };
+};
+
+export type IndexStatusResponse = IndexStatusResponses[keyof IndexStatusResponses];
+
+export type DoctorData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/doctor';
+};
+
+export type DoctorErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DoctorError = DoctorErrors[keyof DoctorErrors];
+
+export type DoctorResponses = {
+    /**
+     * Done.
+     */
+    200: {
+        [key: string]: unknown;
+    };
+};
+
+export type DoctorResponse = DoctorResponses[keyof DoctorResponses];
+
+export type ListRecoveriesData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/recoveries';
+};
+
+export type ListRecoveriesErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ListRecoveriesError = ListRecoveriesErrors[keyof ListRecoveriesErrors];
+
+export type ListRecoveriesResponses = {
+    /**
+     * Done.
+     */
+    200: RecoveryListOutput;
+};
+
+export type ListRecoveriesResponse = ListRecoveriesResponses[keyof ListRecoveriesResponses];
 
 export type MutateData = {
     body: MutateInput;

@@ -209,13 +209,14 @@ def wanted_of(
     chosen, done = names_of("kinds", kinds), names_of("ops", ops)
     return Wanted(
         tables=None if named is None else {catalog.table(t).table_key for t in named},
-        kinds=None if chosen is None else {_word_of("kinds", EntityKind, kind) for kind in chosen},
-        ops=None if done is None else {_word_of("ops", Op, op) for op in done},
+        kinds=None if chosen is None else {word_of("kinds", EntityKind, kind) for kind in chosen},
+        ops=None if done is None else {word_of("ops", Op, op) for op in done},
         images=images,
     )
 
 
-def _word_of(name: str, words: type[_Word], text: str) -> _Word:
+def word_of(name: str, words: type[_Word], text: str) -> _Word:
+    """One of a few words; any other text is refused with the words there are."""
     try:
         return words(text)
     except ValueError as error:

@@ -58,6 +58,7 @@ from omnigraph.manifest.names import actor_name, branch_name, commit_message, ne
 from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import find_commit
+from omnigraph.manifest.view import View
 
 if TYPE_CHECKING:
     import duckdb
@@ -80,7 +81,9 @@ if TYPE_CHECKING:
         MergeResult,
     )
     from omnigraph.api.description import Description
+    from omnigraph.api.drawings import DiffDrawing
     from omnigraph.api.frames import GraphFrames
+    from omnigraph.api.neighbours import Neighbourhood
     from omnigraph.api.reports import (
         CleanupReport,
         Examination,
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
     from omnigraph.api.stored_queries import StoredQueries
     from omnigraph.api.types import (
         AnyFrame,
+        EdgeDirection,
         EntityId,
         FileFormat,
         Frame,
@@ -348,6 +352,31 @@ class Graph:
             [('load', 'insert')]
         """
         return self._read(branch, at, lambda seen: seen.history(type_name, id, limit=limit))
+
+    def neighbours(
+        self,
+        type_name: str,
+        id: "EntityId",
+        *,
+        edge: str | None = None,
+        direction: "EdgeDirection" = "both",
+        limit: int = 50,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> "Neighbourhood":
+        """The edges of a node and the nodes they lead to, at most `limit` of each edge type and direction.
+
+        Example:
+            >>> sorted(other for _, other in graph.neighbours("Person", "Ada", direction="out").nodes)
+            ['Ada', 'Bo']
+        """
+        return self._read(
+            branch,
+            at,
+            lambda seen: seen.neighbours(
+                type_name, id, edge=edge, direction=direction, limit=limit
+            ),
+        )
 
     def blob(
         self,
@@ -1101,6 +1130,38 @@ class Graph:
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return list_changes(self._engine.store.tables, before, after, wanted)
+
+    def diff_drawing(
+        self,
+        base: Reference,
+        head: Reference,
+        *,
+        types: Sequence[str] | None = None,
+        ops: "Ops | None" = None,
+        nodes_max: int = 2_000,
+        edges_max: int = 10_000,
+    ) -> "DiffDrawing":
+        """A `diff` to be drawn: its counts, and the first changed nodes and edges with the nodes these hang on.
+
+        Example:
+            >>> newest = graph.commits()[0]
+            >>> graph.diff_drawing(newest.parent, newest).counts["Person"]
+            {'inserted': 1, 'updated': 0, 'deleted': 0}
+        """
+        from omnigraph.api.drawings import DiffDrawing
+        from omnigraph.engine.history.compare import list_changes
+
+        before, after = self._states(base, head)
+        wanted = wanted_of(self.catalog, types, None, ops, images=True)
+        accepted = self._engine.view(MAIN).accepted
+        drawing = DiffDrawing(
+            engine=self._engine,
+            base=View(branch=before.branch, accepted=accepted, state=before),
+            head=View(branch=after.branch, accepted=accepted, state=after),
+            nodes_max=count_of("nodes_max", nodes_max) or 0,
+            edges_max=count_of("edges_max", edges_max) or 0,
+        )
+        return drawing.take(list_changes(self._engine.store.tables, before, after, wanted))
 
     def diff_frame(
         self,

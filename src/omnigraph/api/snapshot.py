@@ -12,13 +12,14 @@ from weakref import ref
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import count_of, id_of, names_of, text_of
+from omnigraph.api.arguments import count_of, id_of, names_of, text_of, word_of
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
-from omnigraph.catalog.model import order_columns
+from omnigraph.catalog.model import NodeType, order_columns
 from omnigraph.catalog.names import SYSTEM_COLUMNS
 from omnigraph.compile.check import is_mutation
+from omnigraph.compile.checked import Direction
 from omnigraph.engine.jobs import JobKind
 from omnigraph.engine.read.verbs import entity, explain, query, stream
 from omnigraph.engine.session.engine import Engine
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from omnigraph.api.blobs import Blob
     from omnigraph.api.description import Description
     from omnigraph.api.frames import GraphFrames
-    from omnigraph.api.types import AnyFrame, EntityId, FrameLibrary, Spark
+    from omnigraph.api.neighbours import Neighbourhood
+    from omnigraph.api.types import AnyFrame, EdgeDirection, EntityId, FrameLibrary, Spark
     from omnigraph.engine.history.entity import EntityHistory
     from omnigraph.engine.history.export_files import Part
     from omnigraph.pipeline.location import PinnedTable
@@ -352,6 +354,42 @@ class Snapshot:
             wanted = id_of(self._view.catalog.tables.get(key), id)
             table = self._view.snapshot.entries[key]
             return read_history(self._engine, self._view.state, table, wanted, bound)
+
+    def neighbours(
+        self,
+        type_name: str,
+        id: "EntityId",
+        *,
+        edge: str | None = None,
+        direction: "EdgeDirection" = "both",
+        limit: int = 50,
+    ) -> "Neighbourhood":
+        """The edges of a node and the nodes they lead to, at most `limit` of each edge type and direction.
+
+        Example:
+            >>> near = graph.snapshot().neighbours("Person", "Ada", direction="out")
+            >>> [(group.edge.name, group.total) for group in near.groups]
+            [('Knows', 1)]
+        """
+        from omnigraph.api.neighbours import read_neighbourhood
+
+        key = self._key(type_name)
+        node = self._view.catalog.tables.get(key)
+        if not isinstance(node, NodeType):
+            raise NotFound("node type", type_name, known=self._view.catalog.nodes)
+        chosen = None if edge is None else self._view.catalog.edge(text_of("edge", edge))
+        if edge is not None and chosen is None:
+            raise NotFound("edge type", edge, known=self._view.catalog.edges)
+        with self._reading():
+            return read_neighbourhood(
+                self._engine,
+                self._view,
+                node.name,
+                id_of(node, id),
+                limit=count_of("limit", limit, least=1) or 1,
+                edge=None if chosen is None else chosen.name,
+                direction=word_of("direction", Direction, direction),
+            )
 
     def blob(self, type_name: str, id: str, property: str) -> "Blob":
         """One Blob value of one entity: its size, and its bytes when they are read.

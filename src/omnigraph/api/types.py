@@ -11,6 +11,7 @@ import polars
 import pyarrow.dataset
 import pyspark.sql
 
+from omnigraph.compile.checked import Direction
 from omnigraph.ids import EntityKind, Granularity, LoadMode, Op, PartFormat
 
 
@@ -23,6 +24,9 @@ class ArrowStream(Protocol):
 
 EntityId: TypeAlias = str | int | float | date | Mapping[str, Any]
 """An id, the value of a key, or the values of a key of several properties."""
+
+EdgeDirection: TypeAlias = Literal["out", "in", "both"] | Direction
+"""Which edges of a node: those that leave it, those that reach it, or both."""
 
 File: TypeAlias = str | os.PathLike[str]
 Record: TypeAlias = Mapping[str, Any]

@@ -26,6 +26,18 @@ class Examination(Shown, list["Issue"]):
         self.files_compared = files_compared
         self.files_without_digest = files_without_digest
 
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form; what only a deep examination counts is left out of another."""
+        counts = {
+            "files_compared": self.files_compared,
+            "files_without_digest": self.files_without_digest,
+        }
+        return {
+            "settled": not self,
+            "findings": [one.to_dict() for one in self],
+            **{name: count for name, count in counts.items() if count is not None},
+        }
+
     def _sheet(self) -> Sheet:
         """The issues, and what to do about each."""
         deep = {

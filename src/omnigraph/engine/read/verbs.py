@@ -1,6 +1,6 @@
 """The reading verbs: run, stream or explain a query on a view, look up one entity."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -143,20 +143,29 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
     """Look up one entity with every property it had then, written as in query results; None if it does not exist."""
+    return entities(engine, view, key, [identity]).get(identity)
+
+
+def entities(
+    engine: Engine, view: View, key: TableKey, identities: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Look up entities by id, each with every property it had then; those that do not exist are left out."""
     entry = view.snapshot.entries.get(key)
     if entry is None:
-        return None
+        return {}
     table = engine.store.tables.open(entry.at)
     shown = [
         name
         for name in order_columns(view.catalog.tables.get(key), table.schema.names)
         if not pa.types.is_large_binary(table.schema.field(name).type)
     ]
-    rows = table.lookup("id", pa.array([identity], pa.string()), shown)
-    if not rows.num_rows:
-        return None
+    rows = table.lookup("id", pa.array(identities, pa.string()), shown)
     # The stored types decide: the present schema may have dropped a property, or given its name to another one.
-    return {name: json_column(rows[name], stored_type(rows[name].type))[0] for name in shown}
+    columns = {name: json_column(rows[name], stored_type(rows[name].type)) for name in shown}
+    return {
+        identity: {name: column[at] for name, column in columns.items()}
+        for at, identity in enumerate(rows["id"].to_pylist())
+    }
 
 
 # ---- explaining

@@ -92,6 +92,8 @@ def demo(
     finally:
         if directory is None:
             shutil.rmtree(home, ignore_errors=True)
+    if directory is not None and not json:
+        say(f"10. look at it in a browser: omnigraph ui {home / 'ports.omni'}")
     if json:
         say_json({"steps": [{"step": step.name} | step.facts for step in done]})
 

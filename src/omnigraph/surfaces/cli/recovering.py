@@ -38,7 +38,7 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
     with open_store(choose_graph(uri, store)) as graph:
         found = graph.doctor(deep=deep)
         if json:
-            say_json(_print_examination(found))
+            say_json(found.to_dict())
         else:
             for one in found:
                 _print_issue(one)
@@ -78,18 +78,6 @@ def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:
     say(
         f"{done.uri}: {len(done.branches)} branches relocated, {done.files_rewritten} files rewritten"
     )
-
-
-def _print_examination(found: "Examination") -> dict[str, Any]:
-    counts = {
-        "files_compared": found.files_compared,
-        "files_without_digest": found.files_without_digest,
-    }
-    return {
-        "settled": not found,
-        "findings": [one.to_dict() for one in found],
-        **{name: count for name, count in counts.items() if count is not None},
-    }
 
 
 def _describe_files(found: "Examination") -> str:

@@ -120,6 +120,7 @@ COMMANDS: Mapping[str, str] = {
     "relocate": "recovering.relocate",
     "completion": "configuring.completion",
     "serve": "serving.serve",
+    "ui": "exploring.ui",
     "mcp": "agents.mcp",
     "login": "credentials.login",
     "logout": "credentials.logout",
@@ -130,7 +131,7 @@ COMMANDS: Mapping[str, str] = {
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Write": ("init", "load", "mutate"),
-    "Read": ("query", "shell", "describe", "status", "analyze", "export", "snapshot", "blob"),
+    "Read": ("query", "shell", "ui", "describe", "status", "analyze", "export", "snapshot", "blob"),
     "History": ("branch", "commit", "tag", "diff", "history", "changes", "operation"),
     "Schema": ("schema", "lint", "fmt"),
     "Maintenance": (

@@ -13,7 +13,7 @@ from omnigraph.cancellation import Cancellation
 from omnigraph.errors import ReadCancelled
 from omnigraph.logs import get_logger
 from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.surfaces.http import calls
+from omnigraph.surfaces.http import calls, pages
 from omnigraph.surfaces.http.admission import METADATA_BYTES
 from omnigraph.surfaces.http.agents import Agents, is_loopback
 from omnigraph.surfaces.http.calls import Call
@@ -127,6 +127,11 @@ class Application:
         if preflight is not None:
             return preflight
         path = calls.split_path(request.scope["raw_path"])
+        page = pages.find_page(request, path)
+        if page is not None:
+            return page
+        if path == pages.START:
+            return pages.describe_start(self.served, self._authenticate(request.headers))
         is_open = False
         try:
             exchange.match = self._router.find(request.method, path)

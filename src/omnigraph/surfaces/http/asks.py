@@ -104,12 +104,29 @@ def ask_diff(call: Call) -> Iterator[Ask]:
     """Two branches or commits, and what an earlier page says was compared."""
     token = call.text("page_token")
     ends = [call.text("from") or "", call.text("to") or ""]
-    branches = (MAIN, *sorted(one.name for one in call.place.graph.branches() if one.name != MAIN))
+    branches = _list_branches(call)
     for name in ends:
         yield from _ask_state(call, name, branches)
     for end, commit in () if token is None else zip(ends, read_compared(token), strict=True):
         if end not in branches or not _has_commit(call, end, commit):
             yield from _ask_state(call, commit, branches)
+
+
+def ask_drawn_diff(call: Call) -> Iterator[Ask]:
+    """Two branches or commits."""
+    branches = _list_branches(call)
+    for name in (call.needed("base"), call.needed("head")):
+        yield from _ask_state(call, name, branches)
+
+
+def ask_log(call: Call) -> Iterator[Ask]:
+    """Every branch whose commits are shown."""
+    for name in call.texts("branch") or _list_branches(call):
+        yield Ask(PolicyAction.READ, ResourceScope.branch(_normal(name)))
+
+
+def _list_branches(call: Call) -> tuple[str, ...]:
+    return (MAIN, *sorted(one.name for one in call.place.graph.branches() if one.name != MAIN))
 
 
 def _has_commit(call: Call, branch: str, commit: str) -> bool:

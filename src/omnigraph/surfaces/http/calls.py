@@ -81,6 +81,10 @@ class Call:
         found = self.query.get(name)
         return found[0] if found else None
 
+    def needed(self, name: str) -> str:
+        """A parameter of the query string that the route requires."""
+        return self.text(name) or ""
+
     def texts(self, name: str) -> list[str] | None:
         """A repeatable parameter of the query string."""
         return self.query.get(name) or None

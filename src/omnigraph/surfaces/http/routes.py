@@ -1,10 +1,20 @@
 """The routes of the server, in the order of its description."""
 
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.api import wire
 from omnigraph.policy.actions import PolicyAction
-from omnigraph.surfaces.http import asks, blobs, changes, entities, reads, status, streams, writes
+from omnigraph.surfaces.http import (
+    asks,
+    blobs,
+    changes,
+    entities,
+    exploring,
+    reads,
+    status,
+    streams,
+    writes,
+)
 from omnigraph.surfaces.http.calls import Param
 from omnigraph.surfaces.http.replies import ARROW, BYTES, JSON, NDJSON
 from omnigraph.surfaces.http.routing import BodyKind, Route
@@ -283,6 +293,134 @@ READS: Final = (
     ),
 )
 
+_AT: Final = Param(name="at", text="A commit or a manifest version of the branch.")
+EXPLORER: Final = (
+    Route(
+        method="POST",
+        path="/lint",
+        operation="lintText",
+        summary="Check a query text against the schema",
+        handler=exploring.lint,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        body_kind=BodyKind.JSON,
+        body=wire.LintInput,
+        answer=wire.LintOutput,
+        statuses=_BODY_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/complete",
+        operation="completeText",
+        summary="List what may be written next at an offset of a query text",
+        handler=exploring.complete,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        body_kind=BodyKind.JSON,
+        body=wire.CompleteInput,
+        answer=wire.CompletionListOutput,
+        statuses=_BODY_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/schema/graph",
+        operation="drawSchema",
+        summary="Show the types with their rows, properties and indexes",
+        handler=exploring.schema_graph,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=(_BRANCH, _AT),
+        answer=wire.SchemaGraphOutput,
+        statuses=(*_READ_STATUSES, 410),
+    ),
+    Route(
+        method="GET",
+        path="/neighbours",
+        operation="listNeighbours",
+        summary="Show the edges of a node and the nodes they lead to",
+        handler=exploring.neighbours,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=(
+            *entities.NAMED,
+            Param(name="edge", text="Only this edge type."),
+            Param(name="direction", text="`out`, `in` or `both`."),
+            Param(name="limit", kind=int, text="Edges of each type and direction; 50."),
+        ),
+        answer=wire.NeighbourhoodOutput,
+        statuses=(*_READ_STATUSES, 410),
+    ),
+    Route(
+        method="GET",
+        path="/log/graph",
+        operation="drawLog",
+        summary="Show commits with the lanes of a drawing, newest first",
+        handler=exploring.log_graph,
+        action=PolicyAction.READ,
+        asks=asks.ask_log,
+        params=(
+            Param(name="branch", repeatable=True, text="Only this branch; every one by default."),
+            Param(name="limit", kind=int, text="Commits of a page; 100."),
+            Param(name="before", text="The last commit of the page before."),
+        ),
+        answer=wire.LogGraphOutput,
+        statuses=_READ_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/diff/graph",
+        operation="drawDiff",
+        summary="Show what differs between two branches or commits as a drawing",
+        handler=exploring.diff_graph,
+        action=PolicyAction.READ,
+        asks=asks.ask_drawn_diff,
+        params=(
+            Param(name="base", required=True, text="A branch or commit."),
+            Param(name="head", required=True, text="A branch or commit."),
+            Param(name="type", repeatable=True, text="Only this type."),
+            Param(name="operation", repeatable=True, text="Only `insert`, `update` or `delete`."),
+            Param(name="limit_nodes", kind=int, text="Changed nodes; 2,000."),
+            Param(name="limit_edges", kind=int, text="Changed edges; 10,000."),
+        ),
+        answer=wire.DiffGraphOutput,
+        statuses=(*_READ_STATUSES, 410),
+    ),
+    Route(
+        method="GET",
+        path="/index_status",
+        operation="indexStatus",
+        summary="Show how far indexes cover their tables",
+        handler=exploring.index_status,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=(_BRANCH,),
+        answer=dict[str, Any],
+        statuses=_READ_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/doctor",
+        operation="doctor",
+        summary="Show what is wrong with the graph, and what to do about it",
+        handler=exploring.doctor,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        answer=dict[str, Any],
+        statuses=_READ_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/recoveries",
+        operation="listRecoveries",
+        summary="Show writes that recovery has yet to finish, and those it finished",
+        handler=exploring.recoveries,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        answer=wire.RecoveryListOutput,
+        statuses=_READ_STATUSES,
+    ),
+)
+
 WRITES: Final = (
     Route(
         method="POST",
@@ -511,4 +649,4 @@ DEPRECATED: Final = (
     ),
 )
 
-ROUTES: Final = (*OF_SERVER, *READS, *WRITES, *DEPRECATED)
+ROUTES: Final = (*OF_SERVER, *READS, *EXPLORER, *WRITES, *DEPRECATED)

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -27,8 +27,18 @@ EXIT_ABANDONED: Final = 1
 _log = get_logger(__name__)
 
 
-def serve(options: Options, environment: Mapping[str, str]) -> int:
-    """Serve until a signal comes; give the exit code."""
+def print_address(address: str) -> None:
+    """Tell the program that started the server where it listens."""
+    sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={address}\n")
+    sys.stdout.flush()
+
+
+def serve(
+    options: Options,
+    environment: Mapping[str, str],
+    announce: Callable[[str], None] = print_address,
+) -> int:
+    """Serve until a signal comes; give the exit code. `announce` is told the address once the server listens."""
     _set_up_logs(options)
     listener = _listen(options.host, options.port)
     try:
@@ -41,8 +51,7 @@ def serve(options: Options, environment: Mapping[str, str]) -> int:
     app = Application(served)
     server = _Server(_configure(app, options), app)
     _log.info("server.listening", address=shown, graphs=sorted(served.graphs))
-    sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={shown}\n")
-    sys.stdout.flush()
+    announce(shown)
     server.run(sockets=[listener])
     return _end(app)
 

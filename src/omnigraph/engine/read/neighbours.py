@@ -1,0 +1,77 @@
+"""The neighbourhood of one node: its edges by type and direction, a bounded number of each, and how many there are."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.compile.checked import Direction
+from omnigraph.engine.session.engine import Engine
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+_ENDS: Final = {Direction.OUT: ("src", "dst"), Direction.IN: ("dst", "src")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeGroup:
+    """The edges of one type that leave or reach a node: the first ones by id, and how many there are in all."""
+
+    edge: EdgeType
+    direction: Direction
+    ids: tuple[str, ...]
+    others: tuple[str, ...]
+    """The node at the other end of each."""
+    total: int
+
+    @property
+    def other_type(self) -> str:
+        """The type of the nodes at the other end."""
+        return self.edge.target if self.direction is Direction.OUT else self.edge.source
+
+
+def list_edge_groups(
+    engine: Engine,
+    view: View,
+    type_name: str,
+    identity: str,
+    *,
+    limit: int,
+    edge: str | None = None,
+    direction: Direction = Direction.BOTH,
+) -> Iterator[EdgeGroup]:
+    """List the edges of a node, at most `limit` of each type and direction; a group without edges is left out."""
+    for type_, towards in _list_ways(view.catalog, type_name):
+        if edge in (None, type_.name) and direction in (Direction.BOTH, towards):
+            found = _find_group(engine, view, type_, towards, identity, limit)
+            if found is not None and found.total:
+                yield found
+
+
+def _list_ways(catalog: Catalog, type_name: str) -> Iterator[tuple[EdgeType, Direction]]:
+    for type_ in catalog.edges.values():
+        if type_.source == type_name:
+            yield type_, Direction.OUT
+        if type_.target == type_name:
+            yield type_, Direction.IN
+
+
+def _find_group(
+    engine: Engine, view: View, type_: EdgeType, direction: Direction, identity: str, limit: int
+) -> EdgeGroup | None:
+    entry = view.snapshot.entries.get(type_.table_key)
+    if entry is None:
+        return None
+    near, far = _ENDS[direction]
+    table = engine.store.tables.open(entry.at)
+    rows = table.lookup(near, pa.array([identity], pa.string()), ["id", far])
+    first = rows.take(pc.select_k_unstable(rows, limit, [("id", "ascending")]))
+    return EdgeGroup(
+        edge=type_,
+        direction=direction,
+        ids=tuple(first["id"].to_pylist()),
+        others=tuple(first[far].to_pylist()),
+        total=rows.num_rows,
+    )

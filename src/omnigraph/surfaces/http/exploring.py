@@ -1,0 +1,267 @@
+"""Routes of the explorer: what a page that shows a graph asks for, each answer bounded."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from omnigraph.api.graph import Graph
+from omnigraph.api.results import Commit
+from omnigraph.api.snapshot import Snapshot
+from omnigraph.catalog.model import Catalog, EdgeType, TableType
+from omnigraph.compile.check import check
+from omnigraph.compile.complete import complete as list_completions
+from omnigraph.compile.descriptor import describe_value
+from omnigraph.compile.lint import lint_report
+from omnigraph.engine.description import TypeDescription
+from omnigraph.engine.history.lanes import Lanes, assign_lanes, list_parents
+from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.ids import MAIN
+from omnigraph.language.diagnostics import Diagnostic
+from omnigraph.language.query.parse import parse_queries
+from omnigraph.language.query.tree import Query
+from omnigraph.language.source import Source
+from omnigraph.surfaces.http.calls import Call
+from omnigraph.surfaces.http.reads import read_point
+from omnigraph.surfaces.http.replies import Reply, reply_json
+
+COMMITS_SHOWN: Final = 100
+COMMITS_MAX: Final = 1_000
+EDGES_MAX: Final = 1_000
+"""Edges of one type and direction that a page may ask for."""
+
+
+def _open_snapshot(call: Call) -> Snapshot:
+    return call.place.graph.snapshot(branch=call.text("branch"), at=read_point(call.text("at")))
+
+
+# ---- texts
+
+
+def lint(call: Call) -> Reply:
+    """Check a query text against the schema."""
+    source = Source(call.body["text"], "<text>")
+    catalog = call.place.graph.catalog
+    report = lint_report(catalog, source)
+    return reply_json(
+        {
+            "diagnostics": [_spell_diagnostic(source, one) for one in report.findings],
+            "queries": _list_queries(source, catalog),
+        }
+    )
+
+
+def _spell_diagnostic(source: Source, found: Diagnostic) -> dict[str, Any]:
+    end = source.position(found.span.end)
+    return {
+        "code": found.code or "",
+        "severity": str(found.severity),
+        "message": found.message,
+        "hint": found.fix,
+        "line": found.position.line,
+        "column": found.position.column,
+        "end_line": end.line,
+        "end_column": end.column,
+    }
+
+
+def _list_queries(source: Source, catalog: Catalog) -> list[dict[str, Any]]:
+    """The queries of a text and what they take; nothing is said about those with mistakes."""
+    try:
+        queries = parse_queries(source).queries
+    except QueryError:
+        return []
+    return [found for one in queries if (found := _describe_query(one, source, catalog))]
+
+
+def _describe_query(query: Query, source: Source, catalog: Catalog) -> dict[str, Any] | None:
+    try:
+        checked = check(query, catalog, source)
+    except QueryError:
+        return None
+    return {
+        "name": query.name.text,
+        "writes": query.is_mutation,
+        "parameters": [
+            describe_value(name, one.type).to_dict() for name, one in checked.params.items()
+        ],
+    }
+
+
+def complete(call: Call) -> Reply:
+    """List what may be written next at an offset of a query text."""
+    text, offset = call.body["text"], call.body["offset"]
+    if not 0 <= offset <= len(text):
+        raise UserInputError(f"'offset' is {offset}, and the text has {len(text)} characters")
+    found = list_completions(text, offset, call.place.graph.catalog)
+    return reply_json(
+        {
+            "from": found[0].start if found else offset,
+            "items": [
+                {"label": one.text, "kind": str(one.kind), "detail": one.detail} for one in found
+            ],
+        }
+    )
+
+
+# ---- types
+
+
+def schema_graph(call: Call) -> Reply:
+    """Show the types as nodes and edges of a drawing, with their rows and indexes."""
+    seen = _open_snapshot(call)
+    catalog = call.place.graph.catalog
+    described = {one.table_key: one for one in seen.describe().types}
+    return reply_json(
+        {
+            "graph_commit_id": seen.commit,
+            "types": [
+                _spell_type(catalog.tables[key], described.get(key))
+                for key in sorted(catalog.tables)
+            ],
+        }
+    )
+
+
+def _spell_type(type_: TableType, found: TypeDescription | None) -> dict[str, Any]:
+    indexes = {} if found is None else {one.column: one for one in found.indexes}
+    unique = {one.columns[0] for one in type_.unique if len(one.columns) == 1}
+    key = () if isinstance(type_, EdgeType) else type_.key_columns
+    facts: dict[str, Any] = {
+        "kind": "edge" if isinstance(type_, EdgeType) else "node",
+        "name": type_.name,
+        "rows": 0 if found is None else found.rows,
+        "description": type_.description,
+        "properties": [],
+    }
+    for name in type_.declared or tuple(type_.properties):
+        one = type_.properties[name]
+        index = indexes.get(name)
+        facts["properties"].append(
+            {
+                "name": name,
+                "type": str(one.type.required()),
+                "optional": one.type.nullable,
+                "key": name in key,
+                "unique": name in unique,
+                "indexed": index is not None,
+                "coverage": None
+                if index is None
+                else (index.rows_indexed / index.rows if index.rows else 1.0),
+            }
+        )
+    if isinstance(type_, EdgeType):
+        facts |= {
+            "from": type_.source,
+            "to": type_.target,
+            "cardinality": type_.cardinality.display,
+        }
+    return facts
+
+
+# ---- drawings
+
+
+def neighbours(call: Call) -> Reply:
+    """Show the edges of a node and the nodes they lead to."""
+    limit = min(call.count("limit") or 50, EDGES_MAX)
+    found = _open_snapshot(call).neighbours(
+        call.needed("type"),
+        call.needed("id"),
+        edge=call.text("edge"),
+        direction=call.text("direction") or "both",  # type: ignore[arg-type]
+        limit=limit,
+    )
+    return reply_json(found.to_dict())
+
+
+def diff_graph(call: Call) -> Reply:
+    """Show what differs between two states as a drawing."""
+    found = call.place.graph.diff_drawing(
+        call.needed("base"),
+        call.needed("head"),
+        types=call.texts("type"),
+        ops=call.texts("operation"),  # type: ignore[arg-type]
+        nodes_max=min(call.count("limit_nodes") or 2_000, 20_000),
+        edges_max=min(call.count("limit_edges") or 10_000, 60_000),
+    )
+    return reply_json(found.to_dict())
+
+
+# ---- history
+
+
+def log_graph(call: Call) -> Reply:
+    """Show commits with the lanes of a drawing, newest first."""
+    graph = call.place.graph
+    heads = {one.name: one.head for one in graph.branches()}
+    chosen = call.texts("branch") or sorted(heads)
+    commits = _list_commits(graph, chosen)
+    lanes = assign_lanes(commits, heads.get(MAIN) if MAIN in chosen else None)
+    start = _find_start(commits, call.text("before"))
+    size = min(call.count("limit") or COMMITS_SHOWN, COMMITS_MAX)
+    page = commits[start : start + size]
+    names: dict[str, list[str]] = {}
+    for name, head in heads.items():
+        names.setdefault(head or "", []).append(name)
+    tags: dict[str, list[str]] = {}
+    for tag in graph.tags():
+        tags.setdefault(tag.commit, []).append(tag.name)
+    return reply_json(
+        {
+            "commits": [_spell_commit(one, lanes, names, tags) for one in page],
+            "lanes": lanes.count,
+            "total": len(commits),
+            "next": page[-1].id if page and start + size < len(commits) else None,
+        }
+    )
+
+
+def _list_commits(graph: Graph, branches: Iterable[str]) -> list[Commit]:
+    found = {one.id: one for name in branches for one in graph.commits(branch=name, all=True)}
+    return sorted(found.values(), key=lambda one: (one.created_at, one.id), reverse=True)
+
+
+def _find_start(commits: list[Commit], before: str | None) -> int:
+    if before is None:
+        return 0
+    place = next((n for n, one in enumerate(commits) if one.id == before), None)
+    if place is None:
+        raise NotFound("commit", before)
+    return place + 1
+
+
+def _spell_commit(
+    commit: Commit, lanes: Lanes, names: dict[str, list[str]], tags: dict[str, list[str]]
+) -> dict[str, Any]:
+    return commit.to_dict() | {
+        "lane": lanes.by_commit[commit.id],
+        "parents": [
+            {"id": one, "lane": lanes.by_commit.get(one, lanes.by_commit[commit.id])}
+            for one in list_parents(commit)
+        ],
+        "branches": names.get(commit.id, []),
+        "tags": tags.get(commit.id, []),
+    }
+
+
+# ---- health
+
+
+def index_status(call: Call) -> Reply:
+    """Show how far indexes cover their tables."""
+    return reply_json(call.place.graph.index_status(branch=call.text("branch")).to_dict())
+
+
+def doctor(call: Call) -> Reply:
+    """Show what is wrong with a graph, and what to do about it."""
+    return reply_json(call.place.graph.doctor().to_dict())
+
+
+def recoveries(call: Call) -> Reply:
+    """Show writes that recovery has yet to finish, and those it finished."""
+    graph = call.place.graph
+    return reply_json(
+        {
+            "pending": [one.to_dict() for one in graph.pending_recoveries()],
+            "settled": [one.to_dict() for one in graph.recoveries()],
+        }
+    )

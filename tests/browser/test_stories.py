@@ -1,0 +1,218 @@
+"""Stories of people who look at a graph, told by a real browser."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.browser.conftest import CHROMIUM, FLAGS, SCRIPT
+from tests.support.served import ServerProcess
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+if CHROMIUM is None:
+    pytest.skip("Chromium is not on the PATH", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.xdist_group("browser")
+SCREENS = [
+    "start",
+    "graph?open=Port/rtm",
+    "query",
+    "schema",
+    "log",
+    "diff/main..review",
+    "merge/clash..main",
+    "node/Port/rtm",
+    "health",
+    "jobs",
+]
+expect = playwright.expect
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+TOO_WIDE = """width => document.documentElement.scrollWidth <= width ? [] :
+  [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > width).map(one => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    with playwright.sync_playwright() as engine:
+        found = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+class Visit:
+    """One visitor: the page, and everything that went wrong on it."""
+
+    def __init__(self, page: "Page", server: ServerProcess) -> None:
+        self.page, self.server = page, server
+        self.wrong: list[str] = []
+        page.on(
+            "console",
+            lambda one: (
+                self.wrong.append(f"{one.text} {one.location}") if one.type == "error" else None
+            ),
+        )
+        page.on("pageerror", lambda one: self.wrong.append(str(one)))
+        page.on("request", lambda one: self._require_own(one.url))
+
+    def _require_own(self, url: str) -> None:
+        if not url.startswith((self.server.url, "blob:", "data:")):
+            self.wrong.append(f"asked {url}")
+
+    def take_picture(self, name: str) -> None:
+        """Keep a picture of the page for the guide, when that is asked for."""
+        if os.environ.get("EXPLORER_PICTURES"):
+            self.page.mouse.move(0, 0)
+            self.page.wait_for_timeout(2500)
+            self.page.screenshot(path=PICTURES / f"{name}.png")
+
+    def open(self, screen: str, ref: str = "main") -> "Page":
+        self.page.goto(f"{self.server.url}/ui/g/default/@{ref}/{screen}")
+        return self.page
+
+
+@pytest.fixture
+def visit(browser: "Browser", served: ServerProcess) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
+    context.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    found = Visit(context.new_page(), served)
+    yield found
+    assert found.wrong == []
+    context.close()
+
+
+def test_an_entity_is_found_without_a_query_and_expanded(visit: Visit) -> None:
+    page = visit.open("graph")
+    page.get_by_label("Find an entity").fill("rotter")
+    page.get_by_role("button", name=re.compile("Rotterdam")).click()
+    expect(page.get_by_role("status").filter(has_text="shown")).to_contain_text("nodes")
+    expect(page.get_by_text("CallsAt ← 35 of 35 shown")).to_have_count(0)
+    drawn = page.locator("[data-nodes]")
+    expect(drawn).to_have_attribute("data-nodes", re.compile(r"^(3[5-9]|4\d)$"))
+    expect(page.get_by_role("heading", name="Rotterdam")).to_be_visible()
+    visit.take_picture("graph")
+    # The address is the view: a fresh visitor sees the same.
+    page.goto(page.url)
+    expect(page.locator("[data-nodes]")).to_have_attribute(
+        "data-nodes", re.compile(r"^(3[5-9]|4\d)$")
+    )
+
+
+def test_a_wrong_query_is_marked_and_a_right_one_answers(visit: Visit) -> None:
+    page = visit.open("query")
+    editor = page.get_by_role("textbox", name="Query")
+    editor.click()
+    page.keyboard.insert_text(
+        "query q() { match { $v: Vessel } return { $v.nmae, $v.dwt } order { $v.dwt } limit 3 }"
+    )
+    expect(page.locator(".cm-lintRange-error")).to_have_count(1)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Backspace")
+    page.keyboard.insert_text(
+        "query q() { match { $v: Vessel } return { $v.name, $v.dwt } order { $v.dwt } limit 3 }"
+    )
+    page.keyboard.press("Control+Enter")
+    rows = page.get_by_role("region", name="Rows of the result")
+    expect(rows).to_contain_text("Vessel 0")
+    # Whole numbers of 64 bits are exact.
+    expect(rows).to_contain_text(str(2**60 + 2))
+    page.get_by_role("tab", name="Plan").click()
+    expect(page.get_by_role("columnheader", name="Operator")).to_be_visible()
+
+
+def test_a_drawn_comparison_counts_what_the_server_counts(visit: Visit) -> None:
+    page = visit.open("diff/main..review")
+    stats = httpx.get(f"{visit.server.url}/diff", params={"from": "main", "to": "review"}).json()[
+        "stats"
+    ]
+    counts = f"{stats['inserts']},{stats['updates']},{stats['deletes']}"
+    expect(page.locator("[data-counts]")).to_have_attribute("data-counts", counts)
+    expect(page.get_by_label("List of changes")).to_contain_text("Rotterdam Maasvlakte")
+    visit.take_picture("diff")
+    page.get_by_role("button", name="− removed").click()
+    expect(page.get_by_label("List of changes")).not_to_contain_text("Rotterdam Maasvlakte")
+    page.get_by_label("Before or after").fill("0")
+    assert "side=before" in page.url
+
+
+def test_a_branch_is_made_and_merged_by_buttons(visit: Visit) -> None:
+    page = visit.open("start")
+    page.get_by_role("button", name="New branch").click()
+    page.get_by_label("Name").fill("story")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_label("Branch or commit that is shown")).to_have_value("story")
+    answer = httpx.post(
+        f"{visit.server.url}/mutate",
+        json={
+            "query": 'query q() { insert Port { code: "sto", name: "Stockholm" } }',
+            "branch": "story",
+        },
+    )
+    assert answer.status_code == 200
+    visit.open("merge/story..main")
+    page.get_by_role("button", name="Merge into main").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("branch merge")
+    expect(page.get_by_label("List of changes")).to_contain_text("Stockholm")
+    visit.open("log")
+    expect(page.get_by_label("Commits, newest first")).to_contain_text("branch merge")
+    visit.take_picture("log")
+
+
+def test_conflicts_show_all_three_sides_and_no_button(visit: Visit) -> None:
+    page = visit.open("merge/clash..main")
+    conflicts = page.get_by_label("Conflicts")
+    expect(conflicts).to_contain_text("ant")
+    expect(conflicts).to_contain_text("51.9")
+    expect(conflicts).to_contain_text("51.2")
+    visit.take_picture("merge")
+    expect(page.get_by_role("button", name="Merge into main")).to_have_count(0)
+
+
+def test_a_value_is_text_never_markup(visit: Visit) -> None:
+    page = visit.open("node/Port/osl")
+    expect(page.get_by_role("heading", level=1)).to_have_text(SCRIPT)
+    assert "broken" not in page.title()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("node/Port/nobody", "not found"),
+        ("diff/main..gone", "not found"),
+        ("nothing", "no screen"),
+    ],
+)
+def test_a_stale_link_says_what_is_wrong(
+    browser: "Browser", served: ServerProcess, path: str, told: str
+) -> None:
+    page = browser.new_page()
+    page.goto(f"{served.url}/ui/g/default/@main/{path}")
+    expect(page.get_by_role("alert").first).to_contain_text(told, timeout=30_000)
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 320])
+def test_every_screen_is_within_its_width_and_accessible(
+    browser: "Browser", served: ServerProcess, width: int
+) -> None:
+    axe: Any = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = browser.new_page(viewport={"width": width, "height": 800}, reduced_motion="reduce")
+    for screen in SCREENS:
+        page.goto(f"{served.url}/ui/g/default/@main/{screen}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=30_000)
+        page.wait_for_load_state("load")
+        assert page.evaluate(TOO_WIDE, width) == [], screen
+        found = axe.Axe().run(page).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        assert serious == [], (
+            screen,
+            [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious],
+        )
+    page.close()
