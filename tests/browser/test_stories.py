@@ -33,7 +33,7 @@ SCREENS = [
     "jobs",
 ]
 expect = playwright.expect
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "images"
 TOO_WIDE = """width => document.documentElement.scrollWidth <= width ? [] :
   [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > width).map(one => one.outerHTML.slice(0, 120))"""
 
@@ -70,7 +70,7 @@ class Visit:
         if os.environ.get("EXPLORER_PICTURES"):
             self.page.mouse.move(0, 0)
             self.page.wait_for_timeout(2500)
-            self.page.screenshot(path=PICTURES / f"{name}.png")
+            self.page.screenshot(path=PICTURES / f"explorer-{name}.png")
 
     def open(self, screen: str, ref: str = "main") -> "Page":
         self.page.goto(f"{self.server.url}/ui/g/default/@{ref}/{screen}")
