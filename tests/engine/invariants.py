@@ -137,7 +137,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "WP-7": (_WRITES + "test_an_edge_and_its_new_node_come_in_one_query_in_any_order",),
     "WP-8": (
         _WRITES + "test_a_mix_of_writes_and_deletes_is_refused_even_when_nothing_could_be_written",
-        _COST + "test_a_mutation_that_mixes_writes_and_deletes_asks_nothing_at_all",
+        _COST + "test_a_mutation_that_mixes_writes_and_deletes_asks_for_a_policy_only",
     ),
     "WP-9": (_WRITES + "test_a_delete_that_was_overtaken_is_refused_and_removes_nothing",),
     "WP-10": (_WRITES + "test_a_delete_takes_edges_along_and_counts_everything_once",),

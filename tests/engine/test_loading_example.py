@@ -28,7 +28,8 @@ def test_the_five_records_of_the_page_are_loaded_as_it_says(tmp_path: Path) -> N
         with pytest.raises(ReferentialError) as caught:
             graph.load(file, mode="merge", spark=False, progress=steps.append)
         assert str(caught.value).partition("five.jsonl")[2] in page
-        assert [one.phase for one in steps if not one.done] == ["check", "ends", "meet", "decide"]
+        phases = [one.phase for one in steps if not one.done]
+        assert phases == ["check", "ends", "meet", "decide", "decide"]
         steps.clear()
         file.write_text(lines.replace('"to": "cy"', '"to": "ada"'))
         graph.load(file, mode="merge", spark=False, progress=steps.append)

