@@ -51,7 +51,9 @@ def commented(draw: st.DrawFn) -> str:
         ("", "", "", " ", " // one\n", "/* two */", "\n\n\n", "\n// three\n\n", "/* four\n\n  */ // five\n",
          "\r\n", "\t", "// \r\n", "\n/**/\n")
     )  # fmt: skip
-    starts = [token.start_pos or 0 for token in scan(text)]
+    tokens = list(scan(text))
+    # `$.` of the row of a statement is written in one.
+    starts = [0, *(two.start_pos or 0 for one, two in pairwise(tokens) if one != "$")]
     pieces = [text[a:b] + draw(noise) for a, b in pairwise([*starts, len(text)])]
     return draw(noise) + "".join(pieces)
 

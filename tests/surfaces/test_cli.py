@@ -498,7 +498,7 @@ def test_every_command_but_those_that_print_scripts_and_streams_prints_json() ->
         for words, command in commands().items()
         if not any("--json" in one.opts for one in command.params)
     ]
-    assert sorted(silent) == ["blob get", "completion", "export", "mcp", "serve", "shell"]
+    assert sorted(silent) == ["blob get", "completion", "export", "mcp", "serve", "shell", "ui"]
 
 
 def test_a_plan_shows_its_steps_and_refusals(run: Run, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_an_unknown_option_is_refused_by_its_name(run: Run, command: str) -> Non
     assert_told(run(*command.split(), "--nosuch"), 2, "--nosuch")
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize("command", [one for one in ALL if len(one) > 2])
 def test_a_misspelt_command_brings_the_right_one(run: Run, command: str) -> None:
     *above, name = command.split()
     wrong = name[0] + name[2:]

@@ -73,7 +73,7 @@ def test_a_deadline_does_not_cut_a_write(http: httpx.Client) -> None:
 
 
 def test_a_server_may_bound_every_read(server: ServerProcess, tmp_path: Path) -> None:
-    words = ("--unauthenticated", "--read-only", "--request-timeout", "0.2")
+    words = ("--unauthenticated", "--read-only", "--request-timeout", "1")
     with (
         serving(str(server.log.parent / "g"), *words, log=tmp_path / "log") as bounded,
         bounded.client() as http,

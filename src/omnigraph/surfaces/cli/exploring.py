@@ -25,7 +25,7 @@ def ui(
     ] = None,
     store: Store = None,
 ) -> None:
-    """Show a graph in a browser: its entities, its history, and what branches changed.
+    """Show a graph, its history and its changes in a browser.
 
     Only this machine can see the page, and it is read-only unless `--write` is given.
 
