@@ -29,7 +29,7 @@ FRAGMENTS = (
 )  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(any_files)
 def test_a_tree_survives_its_layout(file: QueryFile) -> None:
     text = format_queries(file)
@@ -58,7 +58,7 @@ def commented(draw: st.DrawFn) -> str:
     return draw(noise) + "".join(pieces)
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(commented())
 def test_no_comment_is_lost_and_the_layout_is_stable(text: str) -> None:
     laid_out = format_source(Source(text))
@@ -89,13 +89,13 @@ def damaged(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(damaged())
 def test_damage_is_answered_with_findings_inside_the_text(text: str) -> None:
     assert_answered(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.text(max_size=200))
 def test_any_text_is_answered(text: str) -> None:
     assert_answered(text)

@@ -129,7 +129,7 @@ def test_every_query_gives_the_rows_it_means(case: PlanCase, data: st.DataObject
 
 
 @pytest.mark.parametrize("state", TableState)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_queries_nobody_chose_give_the_rows_they_mean_wherever_they_are_read(
     state: TableState, data: st.DataObject
@@ -145,7 +145,7 @@ def test_queries_nobody_chose_give_the_rows_they_mean_wherever_they_are_read(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
     way: Way, data: st.DataObject
@@ -163,7 +163,7 @@ def test_queries_nobody_chose_give_the_rows_they_mean_whichever_way_is_taken(
 ENDS = {name: (one.source, one.target) for name, one in harbour().edges.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_stages_unions_and_any_edges_give_the_rows_they_mean(data: st.DataObject) -> None:
     read, graph = data.draw(staged_reads()), data.draw(graphs(least=2))

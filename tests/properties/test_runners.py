@@ -87,7 +87,7 @@ def texts(draw: st.DrawFn) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@settings(max_examples=120)
+@settings(max_examples=30)
 @given(
     files=st.lists(texts(), min_size=1, max_size=4),
     mode=modes,
@@ -118,7 +118,7 @@ def test_files_of_records(
     assert stepped == whole
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(
     some=st.lists(records, min_size=1, max_size=2),
     odd=st.lists(st.sampled_from([None, 7, "x", {"type": "Note"}, {"edge": 3}]), max_size=1),
@@ -161,7 +161,7 @@ def _frame(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns)
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(
     some=records.filter(bool),
     mode=modes,
@@ -205,7 +205,7 @@ def sound(draw: st.DrawFn) -> list[dict[str, Any]]:
     return draw(st.permutations(found))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(some=sound(), runner=steps, split_bytes=st.integers(1, 400), framed=st.booleans())
 def test_merges_that_replace_rows(
     base: Path, some: list[dict[str, Any]], runner: Any, split_bytes: int, framed: bool

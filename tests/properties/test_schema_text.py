@@ -55,7 +55,7 @@ def commented(draw: st.DrawFn) -> str:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(commented())
 def test_comments_survive_the_layout_and_the_layout_is_stable(text: str) -> None:
     tree = parse_schema_text(Source(text))
@@ -181,13 +181,13 @@ def _answer(text: str) -> None:
             assert finding["message"]
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(damaged())
 def test_damaged_text_is_refused_inside_the_text_or_accepted(text: str) -> None:
     _answer(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.text(max_size=200) | st.text(st.sampled_from('nodeAB{}:@()",/*\\ \n01.?[]->'), max_size=80)
 )
@@ -203,7 +203,7 @@ def test_much_damage_is_refused_inside_the_text_or_accepted(text: str) -> None:
     _answer(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(damaged())
 def test_what_still_parses_after_damage_has_a_stable_layout(text: str) -> None:
     try:
