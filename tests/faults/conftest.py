@@ -92,3 +92,17 @@ def stage(
         )
 
     return build
+
+
+SHORT_OWNED = frozenset({"insert", "merge"})
+"""Stories that the default run also writes on a branch that owns its tables; the long runs write all of them there."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the long runs what differs from main by the branch alone."""
+    for item in items:
+        given = set(getattr(getattr(item, "callspec", None), "id", "").split("-"))
+        is_write = item.path.name == "test_writes.py"
+        if is_write and "owned" in given and not given & SHORT_OWNED:
+            item.add_marker(pytest.mark.soak)
