@@ -126,6 +126,19 @@ READS: dict[str, tuple[Send, str, dict[str, str]]] = {
         {"branch": "draft"},
     ),
     "entity": (lambda http: http.get("/entity?type=Person&id=Ada"), "read", {"branch": "main"}),
+    "neighbours": (
+        lambda http: http.get("/neighbours?type=Person&id=Ada&branch=draft"),
+        "read",
+        {"branch": "draft"},
+    ),
+    "types": (lambda http: http.get("/schema/graph"), "read", {"branch": "main"}),
+    "log": (lambda http: http.get("/log/graph?branch=draft"), "read", {"branch": "draft"}),
+    "drawn diff": (
+        lambda http: http.get("/diff/graph?base=main&head=main"),
+        "read",
+        {"branch": "main"},
+    ),
+    "doctor": (lambda http: http.get("/doctor"), "read", {"branch": "main"}),
     "snapshot of a draft": (
         lambda http: http.get("/snapshot?branch=draft"),
         "read",
@@ -365,6 +378,16 @@ rules:
             with found.client(token) as http:
                 shown = http.get("/entity/history?type=Person&id=Ada").json()["changes"]
             return [one["commit"]["manifest_branch"] for one in shown]
+
+        def list_logged(token: str) -> set[str]:
+            with found.client(token) as http:
+                shown = http.get("/log/graph").json()["commits"]
+            return {one["manifest_branch"] or "main" for one in shown} | {
+                name for one in shown for name in one["branches"]
+            }
+
+        assert list_logged("m") == {"main", "side"}
+        assert list_logged("r") == {"main"}
 
         assert list_branches("m") == [None, "side", "side", None]
         assert list_branches("r") == [None, None]

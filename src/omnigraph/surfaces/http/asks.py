@@ -103,7 +103,7 @@ def ask_commit(call: Call) -> Iterator[Ask]:
 def ask_diff(call: Call) -> Iterator[Ask]:
     """Two branches or commits, and what an earlier page says was compared."""
     token = call.text("page_token")
-    ends = [call.text("from") or "", call.text("to") or ""]
+    ends = [call.needed("from"), call.needed("to")]
     branches = _list_branches(call)
     for name in ends:
         yield from _ask_state(call, name, branches)
@@ -120,8 +120,8 @@ def ask_drawn_diff(call: Call) -> Iterator[Ask]:
 
 
 def ask_log(call: Call) -> Iterator[Ask]:
-    """Every branch whose commits are shown."""
-    for name in call.texts("branch") or _list_branches(call):
+    """Every branch that is named; without one those that may be read are shown."""
+    for name in call.texts("branch") or ():
         yield Ask(PolicyAction.READ, ResourceScope.branch(_normal(name)))
 
 

@@ -19,6 +19,7 @@ from omnigraph.errors import (
     shorten,
     suggestion,
 )
+from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.served import Served, ServedGraph
 from omnigraph.values import dataclass
@@ -75,6 +76,11 @@ class Call:
             (None, None) if self.target is None else (self.place.graph.guard, self.place.id)
         )
         self.served.gate.require(ask, self.actor, guard, graph)
+
+    def may_read(self, branch: str) -> bool:
+        """Whether the actor may read a branch; for what is left out of an answer, so that nothing is refused or logged."""
+        ask = Ask(PolicyAction.READ, ResourceScope.branch(branch))
+        return self.served.gate.allows(ask, self.actor, self.place.graph.guard)
 
     def text(self, name: str) -> str | None:
         """A parameter of the query string."""

@@ -39,7 +39,7 @@ def commit_changes(call: Call) -> Reply:
 
 def diff(call: Call) -> Reply:
     """Show what differs between two branches or commits."""
-    base, head = call.text("from") or "", call.text("to") or ""
+    base, head = call.needed("from"), call.needed("to")
     page = call.place.graph.diff_page(
         base,
         head,

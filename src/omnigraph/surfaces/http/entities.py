@@ -6,9 +6,7 @@ from omnigraph.api.wire import spell_history
 from omnigraph.engine.history.entity import EntityHistory
 from omnigraph.engine.history.pages import check_page_size
 from omnigraph.errors import NotFound
-from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call, Param
-from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.reads import read_point
 from omnigraph.surfaces.http.replies import Reply, reply_json
 
@@ -24,7 +22,7 @@ NAMED = (
 
 def entity(call: Call) -> Reply:
     """Show the properties of an entity."""
-    name, id = call.text("type") or "", call.text("id") or ""
+    name, id = call.needed("type"), call.needed("id")
     at = read_point(call.text("at"))
     found = call.place.graph.entity(name, id, branch=call.text("branch"), at=at)
     if found is None:
@@ -35,8 +33,8 @@ def entity(call: Call) -> Reply:
 def history(call: Call) -> Reply:
     """List the commits that changed an entity, the newest first."""
     found = call.place.graph.history(
-        call.text("type") or "",
-        call.text("id") or "",
+        call.needed("type"),
+        call.needed("id"),
         branch=call.text("branch"),
         at=read_point(call.text("at")),
         limit=check_page_size(call.count("limit") or CHANGES),
@@ -47,11 +45,6 @@ def history(call: Call) -> Reply:
 def _hide_unreadable(call: Call, found: EntityHistory) -> EntityHistory:
     """Leave out commits of branches that the actor may not read, as if a merge had no history."""
     branches = {one.commit.branch for one in found}
-    readable = {name for name in branches if _may_read(call, name)}
+    readable = {name for name in branches if call.may_read(name)}
     shown = tuple(one for one in found if one.commit.branch in readable)
     return replace(found, changes=shown)
-
-
-def _may_read(call: Call, branch: str) -> bool:
-    ask = Ask(PolicyAction.READ, ResourceScope.branch(branch))
-    return call.served.gate.allows(ask, call.actor, call.place.graph.guard)

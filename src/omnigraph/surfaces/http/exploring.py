@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from omnigraph.api.graph import Graph
+from omnigraph.api.drawings import EDGES_DRAWN, NODES_DRAWN
 from omnigraph.api.results import Commit
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
@@ -25,8 +25,12 @@ from omnigraph.surfaces.http.replies import Reply, reply_json
 
 COMMITS_SHOWN: Final = 100
 COMMITS_MAX: Final = 1_000
-EDGES_MAX: Final = 1_000
+NEIGHBOURS_SHOWN: Final = 50
+NEIGHBOURS_MAX: Final = 1_000
 """Edges of one type and direction that a page may ask for."""
+NODES_MAX: Final = 20_000
+EDGES_MAX: Final = 60_000
+"""What a drawing may be asked to hold."""
 
 
 def _open_snapshot(call: Call) -> Snapshot:
@@ -162,7 +166,7 @@ def _spell_type(type_: TableType, found: TypeDescription | None) -> dict[str, An
 
 def neighbours(call: Call) -> Reply:
     """Show the edges of a node and the nodes they lead to."""
-    limit = min(call.count("limit") or 50, EDGES_MAX)
+    limit = min(call.count("limit") or NEIGHBOURS_SHOWN, NEIGHBOURS_MAX)
     found = _open_snapshot(call).neighbours(
         call.needed("type"),
         call.needed("id"),
@@ -180,8 +184,8 @@ def diff_graph(call: Call) -> Reply:
         call.needed("head"),
         types=call.texts("type"),
         ops=call.texts("operation"),  # type: ignore[arg-type]
-        nodes_max=min(call.count("limit_nodes") or 2_000, 20_000),
-        edges_max=min(call.count("limit_edges") or 10_000, 60_000),
+        nodes_max=min(call.count("limit_nodes") or NODES_DRAWN, NODES_MAX),
+        edges_max=min(call.count("limit_edges") or EDGES_DRAWN, EDGES_MAX),
     )
     return reply_json(found.to_dict())
 
@@ -192,9 +196,9 @@ def diff_graph(call: Call) -> Reply:
 def log_graph(call: Call) -> Reply:
     """Show commits with the lanes of a drawing, newest first."""
     graph = call.place.graph
-    heads = {one.name: one.head for one in graph.branches()}
+    heads = {one.name: one.head for one in graph.branches() if call.may_read(one.name)}
     chosen = call.texts("branch") or sorted(heads)
-    commits = _list_commits(graph, chosen)
+    commits = _list_commits(call, chosen)
     lanes = assign_lanes(commits, heads.get(MAIN) if MAIN in chosen else None)
     start = _find_start(commits, call.text("before"))
     size = min(call.count("limit") or COMMITS_SHOWN, COMMITS_MAX)
@@ -215,9 +219,13 @@ def log_graph(call: Call) -> Reply:
     )
 
 
-def _list_commits(graph: Graph, branches: Iterable[str]) -> list[Commit]:
+def _list_commits(call: Call, branches: Iterable[str]) -> list[Commit]:
+    """The commits of branches and of what was merged into them; those of a branch that may not be read are left out."""
+    graph = call.place.graph
     found = {one.id: one for name in branches for one in graph.commits(branch=name, all=True)}
-    return sorted(found.values(), key=lambda one: (one.created_at, one.id), reverse=True)
+    readable = {name for name in {one.branch for one in found.values()} if call.may_read(name)}
+    shown = (one for one in found.values() if one.branch in readable)
+    return sorted(shown, key=lambda one: (one.created_at, one.id), reverse=True)
 
 
 def _find_start(commits: list[Commit], before: str | None) -> int:
