@@ -105,6 +105,15 @@ function countDegrees(scene: Scene): void {
   }
 }
 
+/** Put nodes where another scene has them: what is in both stays at its place. */
+export function keepPlaces(scene: Scene, other: Scene): Scene {
+  for (const [key, node] of scene.nodes) {
+    const known = other.nodes.get(key);
+    if (known?.placed) scene.nodes.set(key, { ...node, x: known.x, y: known.y, placed: true });
+  }
+  return scene;
+}
+
 /** The scene without some nodes and what hangs on them. */
 export function hideNode(scene: Scene, key: string): Scene {
   const kept: Scene = { nodes: new Map(scene.nodes), edges: new Map() };

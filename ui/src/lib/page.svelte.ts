@@ -7,6 +7,8 @@ class Page {
   title = $state("OmniGraph");
   online = $state(true);
   readOnly = $state(false);
+  /** Whether the ref of the place is a commit or a tag, not a branch. */
+  past = $state(false);
 
   go(address: string, replace = false): void {
     history[replace ? "replaceState" : "pushState"](null, "", address);
@@ -14,14 +16,15 @@ class Page {
     if (!replace) window.scrollTo(0, 0);
   }
 
-  /** The address of a screen of this graph, at this ref unless another is named. */
+  /** The address of a screen of this graph, at this ref unless another is named; the branch that time runs along goes with the ref. */
   to(
     screen: string,
     args: string[] = [],
     options: Record<string, string | undefined> = {},
     ref = this.place?.ref ?? "main",
   ): string {
-    return spellAddress({ graph: this.place?.graph ?? "default", ref, screen, args, options });
+    const time = ref === this.place?.ref ? this.place.options.get("time") : null;
+    return spellAddress({ graph: this.place?.graph ?? "default", ref, screen, args, options: time ? { time, ...options } : options });
   }
 
   /** The same view with other options, which replaces the address: no step back per key stroke. */
@@ -38,6 +41,21 @@ class Page {
 }
 
 export const page = new Page();
+
+/** The segments after the screen, while the place is on one of these screens: a screen that is being left keeps its own. */
+export function holdArgs(...screens: string[]): { readonly current: string[] } {
+  let last: string[] = [];
+  const held = $derived.by(() => {
+    const place = page.place;
+    if (place && screens.includes(place.screen)) last = place.args;
+    return last;
+  });
+  return {
+    get current() {
+      return held;
+    },
+  };
+}
 
 export function followAddresses(): void {
   addEventListener("popstate", () => (page.place = parseAddress(new URL(location.href))));

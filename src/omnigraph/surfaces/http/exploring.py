@@ -118,21 +118,22 @@ def schema_graph(call: Call) -> Reply:
         {
             "graph_commit_id": seen.commit,
             "types": [
-                _spell_type(catalog.tables[key], described.get(key))
+                _spell_type(catalog.tables[key], described[key])
                 for key in sorted(catalog.tables)
+                if key in described
             ],
         }
     )
 
 
-def _spell_type(type_: TableType, found: TypeDescription | None) -> dict[str, Any]:
-    indexes = {} if found is None else {one.column: one for one in found.indexes}
+def _spell_type(type_: TableType, found: TypeDescription) -> dict[str, Any]:
+    indexes = {one.column: one for one in found.indexes}
     unique = {one.columns[0] for one in type_.unique if len(one.columns) == 1}
     key = () if isinstance(type_, EdgeType) else type_.key_columns
     facts: dict[str, Any] = {
         "kind": "edge" if isinstance(type_, EdgeType) else "node",
         "name": type_.name,
-        "rows": 0 if found is None else found.rows,
+        "rows": found.rows,
         "description": type_.description,
         "properties": [],
     }
