@@ -44,7 +44,7 @@ FIRST = [
 ]  # fmt: skip
 
 
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_nothing_that_happens_later_changes_an_earlier_answer(data: st.DataObject) -> None:
     with begun() as history:

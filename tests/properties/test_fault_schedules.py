@@ -9,10 +9,10 @@ from omnigraph.testing import model
 from omnigraph.testing.simulate import Broken, main, simulate
 
 STEPS = 5
-CHUNK = 30
+CHUNK = 20
 
 
-@pytest.mark.parametrize("first", range(0, 90, CHUNK))
+@pytest.mark.parametrize("first", range(0, 60, CHUNK))
 def test_a_random_schedule_of_faults_leaves_whole_writes(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + CHUNK):
         simulate(tmp_path, seed, STEPS)

@@ -31,7 +31,7 @@ LOOKUPS = (
 
 
 @pytest.mark.parametrize("state", TableState)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_memory_gives_the_rows_a_lookup_means(state: TableState, data: st.DataObject) -> None:
     graph = data.draw(graphs(least=2))

@@ -164,7 +164,7 @@ def begun() -> Iterator[Chain]:
         chain.graph.close()
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_names_that_come_again_are_never_taken_for_one_another(data: st.DataObject) -> None:
     with begun() as chain:

@@ -120,7 +120,7 @@ def check_scores(shelf: Shelf, query: str) -> None:
 
 
 @pytest.mark.parametrize("state", TableState)
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(
     data=st.data(),
     query=texts,

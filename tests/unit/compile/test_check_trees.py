@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.compile.check import check_error, check_findings
@@ -211,6 +211,7 @@ def test_any_tree_is_checked_or_refused(query: tree.Query) -> None:
         assert_whole(checked)
 
 
+@settings(max_examples=settings().max_examples // 3)
 @given(st.booleans().flatmap(lambda extended: files(extended=extended)))
 def test_any_file_of_any_words_is_checked_or_refused(file: tree.QueryFile) -> None:
     source = Source("")

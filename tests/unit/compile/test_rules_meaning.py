@@ -128,7 +128,7 @@ def same(read: CheckedRead, actual: list[Values], expected: list[Values]) -> boo
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-@settings(max_examples=settings().max_examples // 5)
+@settings(max_examples=settings().max_examples // 12)
 @given(data=st.data())
 def test_every_stage_of_a_plan_gives_the_rows_the_query_means(
     case: PlanCase, data: st.DataObject
