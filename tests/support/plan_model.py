@@ -12,6 +12,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Multiplicity,
     Operator,
@@ -99,6 +100,8 @@ def _rows(operator: Operator, run: Run) -> list[Weighted]:
             return [one for one in pairs if run.passes(on, one[0])]
         case Expand():
             return _expanded(operator, run)
+        case FindPaths():
+            raise AssertionError("paths have a model of their own")
         case Anti(input=below, inner=inner, on=on):
             rows = _rows(below, run)
             found = {_ids(row, on) for row, _ in _inner(inner, rows, run)}

@@ -311,19 +311,29 @@ def _at_precision(value: Any, other: object) -> Any:
 
 def reached(graph: ModelGraph, hop: Hop | Expand) -> set[tuple[str, str]]:
     """All pairs of ids that a hop connects, at a shortest distance within its bounds."""
+    low, high = plain_bounds(hop)
     neighbours = defaultdict(set)
     for edge in graph.edges.get(hop.edge, ()):
         for source, target in _ends(edge, hop.direction):
             neighbours[source].add(target)
-    found = {(node, node) for node in neighbours if node in neighbours[node] and hop.low == 1}
+    found = {(node, node) for node in neighbours if node in neighbours[node] and low == 1}
     for start in list(neighbours):
         seen, frontier = {start}, {start}
-        for distance in range(1, hop.high + 1):
+        for distance in range(1, high + 1):
             frontier = {far for near in frontier for far in neighbours.get(near, ())} - seen
             seen |= frontier
-            if distance >= hop.low:
+            if distance >= low:
                 found |= {(start, far) for far in frontier}
     return found
+
+
+def plain_bounds(hop: Hop | Expand) -> tuple[int, int]:
+    """The bounds of a walk that this model knows; `path_model` knows the others."""
+    assert isinstance(hop.low, int)
+    assert isinstance(hop.high, int)
+    assert hop.low > 0
+    assert not hop.where
+    return hop.low, hop.high
 
 
 def _ends(edge: Entity, direction: Direction) -> Iterator[tuple[str, str]]:
@@ -486,7 +496,7 @@ def _with_edges(
         return
     pair = (left["id"], right["id"])
     same_type = read.variables[hop.left].type_name == read.variables[hop.right].type_name
-    if not same_type and hop.low > 1:
+    if not same_type and plain_bounds(hop)[0] > 1:
         return
     if hop.edge_variable is not None:
         for edge in matching_edges(graph, hop.edge, hop.direction, pair):

@@ -17,6 +17,7 @@ class VariableKind(StrEnum):
 
     NODE = "node"
     EDGE = "edge"
+    PATH = "path"
 
 
 class Direction(StrEnum):
@@ -144,6 +145,23 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathValue:
+    """A value of a path: `hops`, `nodes`, `edges`, or an aggregate over its edges.
+
+    `argument` is an expression over the variable `walked`, which stands for each edge of the path in turn.
+    """
+
+    variable: str
+    function: "AggregateName | Literal['hops', 'nodes', 'edges']"
+    walked: str
+    type: PropertyType
+    argument: "Operand | None" = None
+    distinct: bool = False
+    fraction: "Const | ParamRef | None" = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatch:
     """`search`, `fuzzy` or `match_text` on a node property; `distance` only for `fuzzy`."""
 
@@ -184,7 +202,9 @@ class Rrf:
 
 
 Ranking = Nearest | Bm25 | Rrf
-Operand = Const | ParamRef | Now | PropertyRef | EntityRef | Field | Call | Truth | Aggregate
+Operand = (
+    Const | ParamRef | Now | PropertyRef | EntityRef | Field | Call | Truth | Aggregate | PathValue
+)
 """A value of a row; an aggregate is one only in a result."""
 
 ItemExpr = Operand | TextMatch | Nearest | Bm25 | Rrf
@@ -254,21 +274,41 @@ class Bind:
     matches: tuple[Condition, ...] = ()
 
 
+HopBound = int | Const | ParamRef
+"""A number of hops or of paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which path of a walk is bound: of fewest hops, or of least cost `by` a property of the edges; the `best` of these,
+    or `every` path of fewest hops."""
+
+    variable: str
+    by: PropertyRef | None = None
+    best: HopBound | None = None
+    every: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A traversal. `low`/`high` are hop bounds (1, 1 for a plain one); `edge_variable` names the edge.
+    """A traversal. `low`/`high` are hop bounds (1, 1 for a plain one, None for no end); `edge_variable` names the edge.
 
-    With `any_edge` it is one hop over an edge of any of the types that `edge` names, in either direction.
+    `edge` may name several types between the same ends. `where` is a condition on every edge that is walked, about the
+    variable `walked`. With a `path` the walk binds paths. With `any_edge` it is one hop over an edge of any of the types
+    that `edge` names, in either direction.
     """
 
     left: str
     right: str
     edge: str
     direction: Direction
-    low: int = 1
-    high: int = 1
+    low: HopBound = 1
+    high: HopBound | None = 1
     edge_variable: str | None = None
     any_edge: bool = False
+    walked: str | None = None
+    where: "tuple[Condition, ...]" = ()
+    path: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +332,8 @@ class Pattern:
     optionals: "tuple[Pattern, ...]" = ()
     blocks: "tuple[BlockValue, ...]" = ()
     """What conditions here ask of nested blocks; each is a `Field` of its name."""
+    walked: tuple[Variable, ...] = ()
+    """Variables that stand for the edges of a walk, one after the other; no row assigns them."""
 
     @property
     def nested(self) -> "tuple[Pattern, ...]":

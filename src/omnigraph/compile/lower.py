@@ -18,6 +18,7 @@ from omnigraph.compile.checked import (
     Nearest,
     Now,
     ParamRef,
+    PathValue,
     Pattern,
     PropertyRef,
     Ranking,
@@ -137,7 +138,7 @@ def _lower_part(
 
 
 def _all_variables(pattern: Pattern) -> Iterator[Variable]:
-    yield from pattern.variables
+    yield from (*pattern.variables, *pattern.walked)
     for block in pattern.nested:
         yield from _all_variables(block)
 
@@ -241,7 +242,7 @@ def _list_read_variables(
 def _list_read(expr: object, variables: dict[str, Variable]) -> frozenset[str]:
     if isinstance(expr, Aggregate) and _counts_rows(expr, variables):
         return frozenset()
-    if isinstance(expr, PropertyRef | EntityRef):
+    if isinstance(expr, PropertyRef | EntityRef | PathValue):
         return frozenset({expr.variable})
     return frozenset().union(*(_list_read(one, variables) for one in list_children(expr)))
 

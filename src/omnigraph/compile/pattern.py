@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
-from omnigraph.catalog.mixed import find_edge_type, find_node_type
+from omnigraph.catalog.mixed import find_node_type, split_types
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.checked import (
@@ -29,6 +29,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Operator,
     OptionalJoin,
     Product,
@@ -308,8 +309,27 @@ def _walk(
 def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) -> Operator:
     forward = hop.left in seen
     source, target = (hop.left, hop.right) if forward else (hop.right, hop.left)
-    edge = find_edge_type(setting.catalog, hop.edge)
-    chains = edge.source == edge.target
+    edge = setting.catalog.edges[split_types(hop.edge)[0]]
+    chains = edge.source == edge.target or hop.any_edge
+    where = tuple(part for test in hop.where for part in split_conjunction(strip_spans(test)))
+    if hop.path is not None:
+        assert hop.walked is not None, "a walk that binds paths names their edges"
+        paths = FindPaths(
+            input=root,
+            source=source,
+            target=target,
+            target_type=setting.variables[target].type_name,
+            edge=hop.edge,
+            direction=hop.direction if forward else _REVERSED[hop.direction],
+            choice=strip_spans(hop.path),
+            low=strip_spans(hop.low) if chains else 1,
+            high=strip_spans(hop.high) if chains else 1,
+            walked=hop.walked,
+            where=where,
+            closes=target in seen,
+            backward=not forward,
+        )
+        return paths if chains or hop.low == 1 else Filter(paths, (NEVER,))
     expand = Expand(
         input=root,
         source=source,
@@ -317,11 +337,13 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
         target_type=setting.variables[target].type_name,
         edge=hop.edge,
         direction=hop.direction if forward else _REVERSED[hop.direction],
-        low=hop.low if chains else 1,
-        high=hop.high if chains else 1,
+        low=strip_spans(hop.low) if chains else 1,
+        high=strip_spans(hop.high) if chains else 1,
         edge_variable=hop.edge_variable,
         closes=target in seen,
         any_edge=hop.any_edge,
+        walked=hop.walked,
+        where=where,
     )
     # An edge between different types has no second hop, so a minimum above one is met by nothing.
     return expand if chains or hop.low == 1 else Filter(expand, (NEVER,))
@@ -452,7 +474,7 @@ def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits)
     def rank(hop: Hop) -> tuple[bool, int, bool, bool]:
         target = hop.right if hop.left in seen else hop.left
         closes = target in seen
-        return not closes, traits.of(target), traits.is_counted(target), hop.high > 1
+        return not closes, traits.of(target), traits.is_counted(target), hop.high != 1
 
     reachable = [hop for hop in hops if hop.left in seen or hop.right in seen]
     return min(reachable, key=rank, default=None)

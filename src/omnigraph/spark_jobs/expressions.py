@@ -26,6 +26,7 @@ from omnigraph.compile.checked import (
     Now,
     Operand,
     ParamRef,
+    PathValue,
     PropertyRef,
     TextMatch,
     Truth,
@@ -124,6 +125,8 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
             return _call(given, resolve_column)
         case ParamRef() | Now():
             raise InternalError("a plan for Spark was not filled; nothing was read")
+        case PathValue(function=function):
+            raise make_unsupported_error(f"{function}() of a path")
         case Aggregate():
             raise InternalError("an aggregate is read from groups; nothing was read")
         case _:

@@ -3,19 +3,21 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
+from itertools import count
 from typing import Any, Final, assert_never
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from omnigraph.catalog.mixed import is_mixed
+from omnigraph.catalog.mixed import is_mixed, split_types
 from omnigraph.catalog.types import FLOATS, PropertyType
 from omnigraph.compile.checked import (
     Bm25,
     Const,
     Direction,
     EntityRef,
+    HopBound,
     ItemExpr,
     Nearest,
     ParamRef,
@@ -30,6 +32,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Operator,
     OptionalJoin,
@@ -228,6 +231,8 @@ class Lowering:
                 return self._read_argument(variables, around)
             case Expand(any_edge=True):
                 raise make_unsupported_error("a walk over any edge")
+            case FindPaths():
+                raise make_unsupported_error("a path variable")
             case Expand():
                 return self._expand(operator, self.rows(operator.input, around))
             case Filter(conditions=tests):
@@ -356,41 +361,55 @@ class Lowering:
 
     def _pairs(self, operator: Expand, rows: Rows) -> DataFrame:
         """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
-        key = edge_key(operator.edge)
         named = {} if operator.edge_variable is None else self.labels(operator.edge_variable)
-        columns = {"src": "__src", "dst": "__dst"}
-        # No edge property is called src or dst, so both kinds of columns fit into one mapping.
-        edges = self.graph.frame(
-            key, columns | {k: v for k, v in named.items() if k not in columns}
-        )
+        if named and is_mixed(operator.edge):
+            raise make_unsupported_error("an edge variable of several types")
+        kinds = [self._edges(operator, one, named) for one in split_types(operator.edge)]
+        edges = reduce(DataFrame.union, kinds)
+        for test in operator.where:
+            edges = edges.where(condition(test, self.resolve_column))
         steps = _steps(edges, operator.direction, list(named.values()))
         if operator.edge_variable is not None:
             return steps
-        if operator.high == 1:
+        low = _count(operator.low)
+        high = None if operator.high is None else _count(operator.high)
+        if low == high == 1:
             return steps.distinct()
-        return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows)
+        return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows, (low, high))
 
-    def _reach_pairs(self, operator: Expand, steps: DataFrame, rows: Rows) -> DataFrame:
-        """The pairs within a distance, each once; a node reaches itself only through its own loop."""
+    def _edges(self, operator: Expand, name: str, named: Mapping[str, str]) -> DataFrame:
+        """The edges of one type: their ends, the columns of their variable, and those that are tested."""
+        tested = {} if operator.walked is None else self.labels(operator.walked)
+        read = {one: f"__e{i}" for i, one in enumerate({"src", "dst", *named, *tested})}
+        labels = [("src", "__src"), ("dst", "__dst"), *named.items(), *tested.items()]
+        return self.graph.frame(edge_key(name), read).select(
+            *(F.col(read[one]).alias(label) for one, label in labels)
+        )
+
+    def _reach_pairs(
+        self, operator: Expand, steps: DataFrame, rows: Rows, bounds: tuple[int, int | None]
+    ) -> DataFrame:
+        """The pairs within a distance, each once; a node reaches itself without a hop, or through its own loop."""
+        low, high = bounds
         source = F.col(self.label(operator.source, ID))
         sources = rows.frame.select(source.alias("__near")).dropna().distinct()
         front = sources.select("__near", F.col("__near").alias("__far")).localCheckpoint()
-        seen, found = front, []
-        for hop in range(1, operator.high + 1):
+        seen, found = front, [front] if low == 0 else []
+        for hop in count(1) if high is None else range(1, high + 1):
             walked = (
                 front.select("__near", F.col("__far").alias("__at"))
                 .join(steps.select(F.col("__near").alias("__at"), "__far"), "__at")
                 .select("__near", "__far")
                 .distinct()
             )
-            if hop == 1 and operator.low <= 1:
+            if hop == 1 and low == 1:
                 found.append(walked.where(F.col("__near") == F.col("__far")))
             # A checkpoint materialises each round, so that Spark does not repeat all rounds before it.
             front = walked.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
             if front.isEmpty():
                 break
             seen = seen.union(front)
-            if hop >= operator.low:
+            if hop >= low:
                 found.append(front)
         nothing = steps.limit(0)
         return reduce(DataFrame.union, found, nothing)
@@ -489,6 +508,13 @@ class Lowering:
                 raise make_unsupported_error(f"{type(expr).__name__.lower()}()")
             case _:
                 return operand(expr, self._resolver(rows))
+
+
+def _count(bound: HopBound) -> int:
+    """The value of a hop bound; a plan for Spark is filled."""
+    value = bound.value if isinstance(bound, Const) else bound
+    assert isinstance(value, int), "a plan for Spark is filled"
+    return value
 
 
 def _without_keys(frame: DataFrame, operator: Sort) -> DataFrame:

@@ -27,10 +27,14 @@ ANONYMOUS = "_"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A variable in scope; None when its declaration was wrong and has been reported already."""
+    """A variable in scope; None when its declaration was wrong and has been reported already.
+
+    `walked` stands for the edges of a path.
+    """
 
     variable: Variable | None
     nullable: bool = False
+    walked: Variable | None = None
 
 
 @dataclass(slots=True)
@@ -72,6 +76,11 @@ class Scope:
             and found.variable is not None
             and found.variable.kind is VariableKind.EDGE
         )
+
+    def find_path(self, name: str) -> Bound | None:
+        """Look up a name that stands for a path here."""
+        found = self.find(name)
+        return None if found is None or found.walked is None else found
 
     def holds(self, name: str) -> bool:
         """Whether the name belongs to this block itself."""
@@ -141,6 +150,21 @@ def list_block_introductions(*exprs: tree.Expr) -> Counter[str]:
     return found
 
 
+def aggregates_rows(expr: tree.Expr, scope: Scope) -> bool:
+    """Whether an expression aggregates rows anywhere inside; an aggregate over the edges of a path is a value of its row."""
+    if isinstance(expr, tree.AggregateExpr) and not find_aggregated_paths(expr, scope):
+        return True
+    return any(aggregates_rows(part, scope) for part in tree.list_parts(expr))
+
+
+def find_aggregated_paths(expr: tree.AggregateExpr, scope: Scope) -> dict[str, Bound]:
+    """The paths whose edges an aggregate is about, by name."""
+    leaves = tree.list_leaves(expr.argument)
+    names = {one.variable for one in leaves if isinstance(one, tree.PropertyExpr)}
+    found = {name: scope.find_path(name) for name in sorted(names)}
+    return {name: bound for name, bound in found.items() if bound is not None}
+
+
 CheckBlock = Callable[[tree.BlockExpr, "Scope", "Context"], Operand | None]
 
 
@@ -179,6 +203,7 @@ class Block:
     negations: list[Pattern] = field(default_factory=list)
     existences: list[Pattern] = field(default_factory=list)
     optionals: list[Pattern] = field(default_factory=list)
+    walked: list[Variable] = field(default_factory=list)
 
     def nested(self, *, inside: Counter[str] | None, optional: bool) -> "Block":
         """Open a block inside this one."""
@@ -196,6 +221,7 @@ class Block:
             existences=tuple(self.existences),
             blocks=tuple(self.scope.blocks),
             optionals=tuple(self.optionals),
+            walked=tuple(self.walked),
         )
 
     def _implicit_binds(self) -> list[Bind]:
@@ -259,6 +285,21 @@ def _unique(block: Block, name: str, context: Context) -> str:
         return context.namer.local(name, block.inside)
     # A variable that a stage dropped is another one when it comes again.
     return context.namer.fresh(name) if name in context.variables else name
+
+
+def introduce_walked(block: Block, edge_type: str, context: Context) -> Variable:
+    """Add a variable for the edges of a walk, which stands for each of them in turn."""
+    name = context.namer.anonymous()
+    variable = Variable(
+        name=name,
+        kind=VariableKind.EDGE,
+        type_name=edge_type,
+        anonymous=True,
+        nullable=block.optional,
+    )
+    block.walked.append(variable)
+    context.variables[name] = variable
+    return variable
 
 
 def refuse_parameter(name: tree.Name, context: Context) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from omnigraph.catalog.mixed import find_edge_type, find_node_type, is_mixed
 from omnigraph.catalog.model import Property, TableType, order_columns
-from omnigraph.catalog.types import NUMBERS, PropertyType, Scalar
+from omnigraph.catalog.types import INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.catalog.values import parse_date, parse_datetime
 from omnigraph.compile.check.context import ANONYMOUS, Context, Scope
 from omnigraph.compile.checked import (
@@ -51,6 +51,9 @@ def check_property(expr: tree.PropertyExpr, scope: Scope, context: Context) -> P
         return None
     if bound.variable is None:
         return None
+    if bound.variable.kind is VariableKind.PATH:
+        report_path_misuse(expr.variable, expr.span, context)
+        return None
     declared = list_properties(bound.variable, context).get(expr.property)
     if declared is None:
         _report_unknown_property(expr, bound.variable, context)
@@ -82,6 +85,9 @@ def check_variable(
         how = f"stands for an edge and has no value by itself; use its properties, ${expr.name}.…"
         report_edge_misuse(expr.name, expr.span, how, context)
         return None
+    if bound.variable.kind is VariableKind.PATH:
+        report_path_misuse(expr.name, expr.span, context)
+        return None
     entity = PropertyType(scalar=Scalar.STRING, nullable=bound.nullable)
     return EntityRef(variable=bound.variable.name, type=entity, span=expr.span)
 
@@ -90,6 +96,21 @@ def check_parameter(expr: tree.VariableExpr, context: Context) -> ParamRef:
     """Refer to a declared parameter."""
     declared = context.params[expr.name]
     return ParamRef(name=declared.name, type=declared.type, span=expr.span)
+
+
+def check_count_parameter(word: str, expr: tree.VariableExpr, context: Context) -> ParamRef | None:
+    """Check a parameter that gives a number of rows, hops or paths."""
+    if expr.name not in context.params:
+        reason = list_alternatives(expr.name, context.params, "parameters")
+        message = f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
+        context.findings.report("T25", expr.span, message)
+        return None
+    found = check_parameter(expr, context)
+    if found.type.is_plain and found.type.scalar in INTEGERS:
+        return found
+    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
+    context.findings.report("T7", expr.span, message)
+    return None
 
 
 def list_properties(bound: Variable, context: Context) -> Mapping[str, Property]:
@@ -112,6 +133,16 @@ def _find_type(bound: Variable, context: Context) -> TableType:
 def report_edge_misuse(name: str, span: Span, how: str, context: Context) -> None:
     """Report a wrong use of an edge binding."""
     context.findings.report("T23", span, f"'${name}' {how}")
+
+
+def report_path_misuse(name: str, span: Span, context: Context) -> None:
+    """Report a path where an entity or a value is expected."""
+    context.findings.report(
+        "T69",
+        span,
+        f"'${name}' stands for a path, which has no value by itself and is no entity",
+        label=f"hops(${name}), nodes(${name}), edges(${name}), or an aggregate over its edges: sum(${name}.…)",
+    )
 
 
 def refuse_blob(found: PropertyRef | ParamRef, context: Context) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
+from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import Context, Scope
-from omnigraph.compile.check.expressions import check_parameter
+from omnigraph.compile.check.expressions import check_count_parameter
 from omnigraph.compile.check.items import (
     check_columns,
     check_having,
@@ -21,6 +21,7 @@ from omnigraph.compile.checked import (
     CheckedStage,
     Const,
     Demand,
+    HopBound,
     Nearest,
     ParamRef,
     Pattern,
@@ -28,7 +29,6 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.compile.plan.visit import walk
-from omnigraph.language.diagnostics import list_alternatives
 from omnigraph.language.query import tree
 
 _ROWS = PropertyType(scalar=Scalar.I64)
@@ -151,32 +151,15 @@ def _check_bound(
             return Const(value=expr.value, type=_ROWS, span=expr.span)
         case tree.LiteralExpr():
             context.findings.report("T7", expr.span, f"{word} takes an integer, not {expr.form}")
-        case tree.VariableExpr() if expr.name not in context.params:
-            reason = list_alternatives(expr.name, context.params, "parameters")
-            message = (
-                f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
-            )
-            context.findings.report("T25", expr.span, message)
         case tree.VariableExpr():
-            return _check_integer_parameter(word, expr, context)
-    return None
-
-
-def _check_integer_parameter(
-    word: str, expr: tree.VariableExpr, context: Context
-) -> ParamRef | None:
-    found = check_parameter(expr, context)
-    if found.type.is_plain and found.type.scalar in INTEGERS:
-        return found
-    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
-    context.findings.report("T7", expr.span, message)
+            return check_count_parameter(word, expr, context)
     return None
 
 
 # ---- demands
 
 
-_Use = tuple[Const | ParamRef | None, str, int | None]
+_Use = tuple[HopBound | None, str, int | None]
 
 
 def list_demands(read: CheckedRead) -> tuple[Demand, ...]:
@@ -206,6 +189,10 @@ def _uses(read: CheckedRead) -> Iterator[_Use]:
 
 
 def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
+    for hop in pattern.hops:
+        yield hop.low, "the minimum of hops", 0
+        yield hop.high, "the maximum of hops", 0
+        yield None if hop.path is None else hop.path.best, "the number of best paths", 1
     for condition in pattern.conditions:
         yield from _expression_uses(condition)
     for block in pattern.nested:

@@ -17,6 +17,7 @@ from omnigraph.compile.checked import (
     Duration,
     EntityRef,
     Field,
+    HopBound,
     InList,
     IsNull,
     ItemExpr,
@@ -25,6 +26,7 @@ from omnigraph.compile.checked import (
     Now,
     Parameter,
     ParamRef,
+    PathValue,
     PropertyRef,
     Rrf,
     TextMatch,
@@ -37,6 +39,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Multiplicity,
     Operator,
@@ -87,6 +90,8 @@ def render_operator(operator: Operator) -> str:
             return f"Argument {_variables(variables)}"
         case Expand():
             return _expand(operator)
+        case FindPaths():
+            return _find_paths(operator)
         case Filter(conditions=conditions):
             return "Filter" + _where(conditions).removeprefix(" where")
         case Product(on=on):
@@ -130,8 +135,8 @@ def _expand(expand: Expand) -> str:
     edge = (
         expand.edge if expand.edge_variable is None else f"${expand.edge_variable}: {expand.edge}"
     )
-    if expand.high > 1:
-        edge += f"{{{expand.low},{expand.high}}}"
+    if (expand.low, expand.high) != (1, 1) or expand.where:
+        edge += _hops(expand, "")
     arrow = _ARROWS[expand.direction].format(edge)
     target = f"${expand.target}" if expand.closes else f"${expand.target}: {expand.target_type}"
     notes = [] if expand.keep is None else [f"keeps {_variables(expand.keep)}"]
@@ -139,6 +144,28 @@ def _expand(expand: Expand) -> str:
         notes.append(str(expand.multiplicity))
     verb = "Expand into" if expand.closes else "Expand"
     return f"{verb} ${expand.source} {arrow} {target}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _find_paths(find: FindPaths) -> str:
+    choice = find.choice
+    words = "" if choice.by is None else f" by {choice.by.property}"
+    if choice.every:
+        words += " all"
+    elif choice.best is not None:
+        words += f" best {_bound(choice.best)}"
+    arrow = _ARROWS[find.direction].format(f"${choice.variable}: {find.edge}{_hops(find, words)}")
+    target = f"${find.target}" if find.closes else f"${find.target}: {find.target_type}"
+    keep = "" if find.keep is None else f" (keeps {_variables(find.keep)})"
+    return f"Paths {'into ' if find.closes else ''}${find.source} {arrow} {target}{keep}"
+
+
+def _hops(walk: Expand | FindPaths, words: str) -> str:
+    high = "*" if walk.high is None else _bound(walk.high)
+    return f"{{{_bound(walk.low)},{high}{words}{_where(walk.where)}}}"
+
+
+def _bound(bound: HopBound) -> str:
+    return str(bound) if isinstance(bound, int) else render_expression(bound)
 
 
 def _variables(names: tuple[str, ...]) -> str:
@@ -229,6 +256,11 @@ def render_expression(expr: ItemExpr) -> str:
             return f"${variable}.id"
         case Field(name=name):
             return name
+        case PathValue(function="hops" | "nodes" | "edges" as function, variable=variable):
+            return f"{function}(${variable})"
+        case PathValue(function=function, variable=variable, argument=argument):
+            assert argument is not None, "an aggregate over the edges of a path has an argument"
+            return f"{function}({render_expression(argument)} of ${variable})"
         case Aggregate(function=function, argument=argument):
             return f"{function}({render_expression(argument)})"
         case Truth(condition=condition):

@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
+    Choice,
     Compare,
     Const,
     Direction,
+    HopBound,
     ItemExpr,
     Operand,
     ParamRef,
@@ -112,8 +114,10 @@ class Expand:
     The result is a set of (row, target) pairs, or one row per edge when the edge has a variable. With
     more than one hop a target counts once, at its shortest distance, if that lies in `low..high`. When
     it `closes`, `target` is already bound and the walk is a test. `keep` lists the variables needed
-    above (None: all); a new target missing there needs no column, only its effect on the rows. With
-    `any_edge` the walk is over an edge of any of the types that `edge` names, in either direction.
+    above (None: all); a new target missing there needs no column, only its effect on the rows. `edge` may
+    name several types between the same ends. Only edges that pass `where`, which is about the variable
+    `walked`, are walked. Without `high` the walk goes as far as there are edges. With `any_edge` the walk is
+    over an edge of any of the types that `edge` names, in either direction.
     """
 
     input: "Operator"
@@ -122,19 +126,52 @@ class Expand:
     target_type: str
     edge: str
     direction: Direction
-    low: int = 1
-    high: int = 1
+    low: HopBound = 1
+    high: HopBound | None = 1
     edge_variable: str | None = None
     closes: bool = False
     keep: tuple[str, ...] | None = None
     multiplicity: Multiplicity = Multiplicity.EACH
     any_edge: bool = False
+    walked: str | None = None
+    where: tuple[Test, ...] = ()
 
     @property
     def binds(self) -> frozenset[str]:
         """The variables that are new here."""
         fresh = () if self.closes else (self.target,)
         return frozenset(fresh if self.edge_variable is None else (*fresh, self.edge_variable))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPaths:
+    """Find paths from `source` to `target`, as `Expand` walks, and bind them to the variable of `choice`.
+
+    There is a row for every path that is chosen. Where paths are equally good, the one with the least edge ids
+    is chosen, compared from the left end of the traversal; with `backward` that is the end at `target`.
+    """
+
+    input: "Operator"
+    source: str
+    target: str
+    target_type: str
+    edge: str
+    direction: Direction
+    choice: Choice
+    low: HopBound
+    high: HopBound | None
+    walked: str
+    where: tuple[Test, ...] = ()
+    closes: bool = False
+    backward: bool = False
+    keep: tuple[str, ...] | None = None
+
+    @property
+    def binds(self) -> frozenset[str]:
+        """The variables that are new here."""
+        return frozenset(
+            (self.choice.variable,) if self.closes else (self.target, self.choice.variable)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +310,7 @@ Binder = (
     Scan
     | Argument
     | Expand
+    | FindPaths
     | Filter
     | Product
     | Anti

@@ -81,6 +81,8 @@ def _identity(start: Operator) -> Const | ParamRef | None:
 def _is_plain(hop: Expand) -> bool:
     """Whether a hop gives every neighbour once, and nothing else."""
     is_one = hop.low == hop.high == 1 and hop.multiplicity is Multiplicity.EACH
+    if is_mixed(hop.edge) or hop.where:
+        return False
     return is_one and hop.edge_variable is None and not (hop.closes or hop.any_edge)
 
 

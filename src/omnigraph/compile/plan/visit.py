@@ -10,6 +10,7 @@ from omnigraph.compile.checked import (
     AnyOf,
     Bm25,
     Call,
+    Choice,
     Compare,
     Const,
     EntityRef,
@@ -20,6 +21,7 @@ from omnigraph.compile.checked import (
     Not,
     Now,
     ParamRef,
+    PathValue,
     PropertyRef,
     Rrf,
     TextMatch,
@@ -31,6 +33,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Operator,
     OptionalJoin,
@@ -74,7 +77,11 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Tally: ("argument", "fraction"),
     SortBy: ("expr",),
     Window: ("offset", "limit"),
+    PathValue: ("argument", "fraction"),
+    Choice: ("by", "best"),
     Scan: ("filter", "search"),
+    Expand: ("low", "high", "where"),
+    FindPaths: ("low", "high", "where", "choice"),
     Filter: ("conditions",),
     Product: ("on",),
     Rank: ("ranking", "depth", "window"),
@@ -97,7 +104,7 @@ _INPUTS: dict[type, tuple[str, ...]] = {
     OptionalJoin: ("input", "inner"),
 }
 _ONE_INPUT = ("input",)
-_WITH_SPAN = frozenset({Aggregate, Call, Truth, TextMatch, Nearest, Bm25, Rrf})
+_WITH_SPAN = frozenset({Aggregate, Call, Truth, PathValue, TextMatch, Nearest, Bm25, Rrf})
 
 
 # ---- expressions
@@ -114,6 +121,17 @@ def walk(part: object) -> Iterator[Any]:
             yield from walk(getattr(part, name))
 
 
+def walk_rows(part: object) -> Iterator[Any]:
+    """List what `walk` lists, without what is asked of the edges of a path: it is about them, not about the row."""
+    if isinstance(part, tuple):
+        for one in part:
+            yield from walk_rows(one)
+    elif part is not None:
+        yield part
+        for name in () if isinstance(part, PathValue) else _PARTS.get(type(part), ()):
+            yield from walk_rows(getattr(part, name))
+
+
 def list_children(part: object) -> tuple[object, ...]:
     """List what a part of a plan holds right inside, without the inputs of operators."""
     found: list[object] = []
@@ -125,7 +143,11 @@ def list_children(part: object) -> tuple[object, ...]:
 
 def variables_of(part: object) -> frozenset[str]:
     """Name the variables that a test or an expression reads."""
-    return frozenset(one.variable for one in walk(part) if isinstance(one, PropertyRef | EntityRef))
+    return frozenset(
+        one.variable
+        for one in walk_rows(part)
+        if isinstance(one, PropertyRef | EntityRef | PathValue)
+    )
 
 
 def fields_of(part: object) -> frozenset[str]:
@@ -286,7 +308,7 @@ def list_bound_variables(operator: Operator) -> frozenset[str]:
             return frozenset({variable})
         case Argument(variables=variables):
             return frozenset(variables)
-        case Expand(input=below):
+        case Expand(input=below) | FindPaths(input=below):
             return list_bound_variables(below) | operator.binds
         case Product(left=left, right=right):
             return list_bound_variables(left) | list_bound_variables(right)

@@ -9,6 +9,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Multiplicity,
     Operator,
@@ -52,7 +53,7 @@ def _prune(operator: Operator, live: Names) -> Pruned:
             return operator, frozenset({variable})
         case Argument(variables=variables):
             return operator, frozenset(variables)
-        case Expand():
+        case Expand() | FindPaths():
             return _prune_expand(operator, live)
         case Product():
             return _prune_product(operator, live)
@@ -77,13 +78,38 @@ def _prune(operator: Operator, live: Names) -> Pruned:
             assert_never(operator)
 
 
-def _prune_expand(expand: Expand, live: Names) -> Pruned:
+def _prune_expand(expand: Expand | FindPaths, live: Names) -> Pruned:
+    if isinstance(expand, FindPaths) and _has_same_rows(expand, live):
+        expand = _forget_paths(expand)
     ends = {expand.source, expand.target} if expand.closes else {expand.source}
     rows, have = _prune(expand.input, (live - expand.binds) | ends)
     have |= expand.binds
     kept = have & live
     keep = None if kept == have else tuple(sorted(kept))
     return replace(expand, input=rows, keep=keep), kept
+
+
+def _has_same_rows(paths: FindPaths, live: Names) -> bool:
+    """Whether a walk that binds no path gives the same rows, since nobody looks at the paths."""
+    choice = paths.choice
+    plain = choice.by is None and choice.best is None and not choice.every
+    return plain and choice.variable not in live
+
+
+def _forget_paths(paths: FindPaths) -> Expand:
+    return Expand(
+        input=paths.input,
+        source=paths.source,
+        target=paths.target,
+        target_type=paths.target_type,
+        edge=paths.edge,
+        direction=paths.direction,
+        low=paths.low,
+        high=paths.high,
+        closes=paths.closes,
+        walked=paths.walked,
+        where=paths.where,
+    )
 
 
 def _prune_product(product: Product, live: Names) -> Pruned:

@@ -11,6 +11,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Operator,
     OptionalJoin,
     Product,
@@ -50,7 +51,7 @@ def _push_down(operator: Operator, tests: Tests) -> Operator:
             return _push_down(below, (*conditions, *tests))
         case Scan() | Argument():
             return add_filter(operator, tests)
-        case Expand(input=below):
+        case Expand(input=below) | FindPaths(input=below):
             lower, here = _split(tests, below)
             return add_filter(replace(operator, input=_push_down(below, lower)), here)
         case Product(left=left, right=right):

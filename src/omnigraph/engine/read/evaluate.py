@@ -26,6 +26,7 @@ from omnigraph.compile.checked import (
     Now,
     Operand,
     ParamRef,
+    PathValue,
     PropertyRef,
     TextMatch,
     Truth,
@@ -55,6 +56,9 @@ class RowSource(Protocol):
 
     def identity(self, entity: EntityRef) -> pa.Array:
         """Integers that are equal exactly for equal entities of a type; NULL for no entity."""
+
+    def path(self, asked: PathValue) -> pa.Array:
+        """A value of the path of each row."""
 
     def value(self, fixed: Fixed) -> object:
         """A value that is the same for every row."""
@@ -89,6 +93,8 @@ def evaluate(expr: Operand, source: RowSource) -> pa.Array:
             return truth(condition, source)
         case Call():
             return _call(expr, source)
+        case PathValue():
+            return source.path(expr)
         case Aggregate():
             raise InternalError(
                 "an aggregate cannot be read from single rows; nothing was changed; please report the query"

@@ -94,7 +94,7 @@ def _list_tables(variable: Variable) -> list[TableKey]:
     match variable.kind:
         case VariableKind.NODE:
             return [node_key(one) for one in variable.types]
-        case VariableKind.EDGE:
+        case VariableKind.EDGE | VariableKind.PATH:
             return [edge_key(one) for one in variable.types]
 
 

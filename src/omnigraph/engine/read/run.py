@@ -12,6 +12,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Operator,
     OptionalJoin,
@@ -144,6 +145,8 @@ class _Run:
                 walk = _choose_walk(operator, self.reader)
                 for rows in self.bindings(operator.input):
                     yield from walk(operator, rows, self.reader)
+            case FindPaths():
+                raise InternalError("paths are not found yet; nothing was read")
             case Filter(conditions=conditions):
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)

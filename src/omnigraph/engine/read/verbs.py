@@ -19,6 +19,7 @@ from omnigraph.compile.plan.operators import (
     Attach,
     Expand,
     Filter,
+    FindPaths,
     Group,
     Operator,
     OptionalJoin,
@@ -203,7 +204,7 @@ def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
             yield from (
                 f"{one.edge}: {hop_note(one, reader)}" for one in list_steps(operator, reader)
             )
-        case Expand():
+        case Expand() | FindPaths():
             yield hop_note(operator, reader)
         case Rank(ranking=ranking):
             yield from _ranking_notes(ranking, reader)

@@ -5,7 +5,15 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from omnigraph.compile.checked import Const, EntityRef, Field, Now, ParamRef, TextMatch
+from omnigraph.compile.checked import (
+    Const,
+    EntityRef,
+    Field,
+    Now,
+    ParamRef,
+    PathValue,
+    TextMatch,
+)
 from omnigraph.engine.read.columns.row_ids import Integers
 from omnigraph.engine.read.evaluate import Fixed, Leaf
 from omnigraph.errors import InternalError
@@ -52,6 +60,10 @@ class TableSource:
                 return column(self.table, name)
             case _:
                 return column(self.table, reference.property)
+
+    def path(self, asked: PathValue) -> pa.Array:
+        """No row of a table is a path."""
+        raise InternalError(f"${asked.variable} is no row of a table; nothing was changed")
 
     def identity(self, entity: EntityRef) -> pa.Array:
         """The ids: they are equal exactly for equal entities of a type."""

@@ -27,6 +27,7 @@ from omnigraph.language.query.tree import (
     Delete,
     Expr,
     Filter,
+    HopBound,
     Hops,
     InList,
     Insert,
@@ -95,8 +96,15 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    name: Name
+    names: tuple[Name, ...]
     undirected: bool
+
+
+def _hop_bound(written: Bound) -> HopBound:
+    if isinstance(written, VariableExpr):
+        return written
+    assert isinstance(written.value, int), "the grammar lets no other literal pass"
+    return written.value
 
 
 def _block(parts: tuple[Any, ...]) -> _Block:
@@ -307,26 +315,59 @@ class TreeBuilder(Transformer[Token, Any]):
     ) -> Traversal:
         return Traversal(
             left=_variable(left),
-            edge=edge.name,
+            edge=edge.names[0],
             right=_variable(right),
+            others=edge.names[1:],
             edge_variable=_variable(variable) if variable else None,
             undirected=edge.undirected,
             hops=hops,
             span=_join_spans(left, right),
         )
 
-    def directed(self, word: Token) -> _Edge:
-        return _Edge(_name(word), undirected=False)
+    def directed(self, *words: Token) -> _Edge:
+        return _Edge(tuple(map(_name, words)), undirected=False)
 
-    def undirected(self, _start: Token, word: Token, _end: Token) -> _Edge:
-        return _Edge(_name(word), undirected=True)
+    def undirected(self, _start: Token, *words: Token) -> _Edge:
+        return _Edge(tuple(map(_name, words[:-1])), undirected=True)
 
     def any_edge(self, sign: Token) -> _Edge:
-        return _Edge(_name(sign), undirected=False)
+        return _Edge((_name(sign),), undirected=False)
 
-    def hops(self, start: Token, low: Token, high: Token | None, end: Token) -> Hops:
-        top = whole(high) if high else None
-        return Hops(low=whole(low), high=top, span=_join_spans(start, end))
+    def hops(
+        self,
+        start: Token,
+        low: Bound,
+        high: Bound | Token | None,
+        by: Name | None,
+        choice: Bound | Token | None,
+        where: Expr | None,
+        end: Token,
+    ) -> Hops:
+        return Hops(
+            low=_hop_bound(low),
+            high=None if high is None or isinstance(high, Token) else _hop_bound(high),
+            unbounded=isinstance(high, Token),
+            by=by,
+            best=None if choice is None or isinstance(choice, Token) else _hop_bound(choice),
+            every=isinstance(choice, Token),
+            where=where,
+            span=_join_spans(start, end),
+        )
+
+    def any_distance(self, star: Token) -> Token:
+        return star
+
+    def by(self, word: Token) -> Name:
+        return _name(word)
+
+    def best(self, bound: Bound) -> Bound:
+        return bound
+
+    def all_paths(self, word: Token) -> Token:
+        return word
+
+    def walked(self, condition: Expr) -> Expr:
+        return condition
 
     # ---- conditions
 

@@ -142,7 +142,7 @@ def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
 def _explain_where(stuck: Stuck) -> Diagnostic | None:
     """A `where` that is missing or holds no condition."""
     state, token = stuck.state, stuck.token
-    if "_WHERE" in stuck.accepted:
+    if "_WHERE" in stuck.accepted and stuck.owner != HOPS:
         message, label = "a 'where' is needed", "it says which entities are meant"
     elif state.previous.type == "_WHERE":
         message = f"expected a condition after 'where', found {render_token(token)}"
@@ -233,7 +233,7 @@ def _explain_hops(stuck: Stuck) -> Diagnostic | None:
     return stuck.refuse(
         QueryCode.HOPS,
         f"hop bounds are written {{min,max}}, found {render_token(stuck.token)}",
-        label="two whole numbers, the first at least 1",
+        label="two whole numbers or parameters, and what chooses among paths: {1,8 by weight}",
         expected=stuck.expected(),
         fix=f"{{{low},{low}}}",
     )

@@ -9,7 +9,7 @@ from itertools import pairwise, zip_longest
 from lark import Token
 
 from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.query.spell import Speller, binding, param, quote, traversal
+from omnigraph.language.query.spell import Speller, binding, param, quote
 from omnigraph.language.query.tokens import COMMENT, END, HEADER, scan
 from omnigraph.language.query.tree import (
     Binding,
@@ -242,7 +242,7 @@ class _Layout:
             case Binding():
                 self._line(depth, binding(clause))
             case Traversal():
-                self._line(depth, traversal(clause))
+                self._line(depth, self._spell.traversal(clause))
             case Filter():
                 self._line(depth, self._spell.filter(clause.condition))
             case Negation():

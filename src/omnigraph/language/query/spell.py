@@ -19,6 +19,8 @@ from omnigraph.language.query.tree import (
     Compare,
     Expr,
     Filter,
+    HopBound,
+    Hops,
     InList,
     IsNull,
     Item,
@@ -75,14 +77,10 @@ def binding(one: Binding) -> str:
     return f"${one.variable.text}: {one.type_name.text}"
 
 
-def traversal(one: Traversal) -> str:
-    """`$a $e:edge{1,3} $b`."""
-    edge = f"<{one.edge.text}>" if one.undirected else one.edge.text
-    variable = f"${one.edge_variable.text}:" if one.edge_variable else ""
-    hops = ""
-    if one.hops:
-        hops = f"{{{one.hops.low},{'' if one.hops.high is None else one.hops.high}}}"
-    return f"${one.left.text} {variable}{edge}{hops} ${one.right.text}"
+def _hop_bound(bound: HopBound | None) -> str:
+    if bound is None:
+        return ""
+    return str(bound) if isinstance(bound, int) else f"${bound.name}"
 
 
 class _Rank(IntEnum):
@@ -228,13 +226,33 @@ class Speller:
                 pairs = ", ".join(map(self.pair, one.matches))
                 return binding(one) + (f" {{ {pairs} }}" if pairs else "")
             case Traversal():
-                return traversal(one)
+                return self.traversal(one)
             case Filter():
                 return self.filter(one.condition)
             case Negation():
                 return f"not {{ {' '.join(map(self.clause, one.clauses))} }}"
             case Optional():
                 return f"optional {{ {' '.join(map(self.clause, one.clauses))} }}"
+
+    def traversal(self, one: Traversal) -> str:
+        """`$a $e:edge{1,3} $b`."""
+        words = "|".join(name.text for name in (one.edge, *one.others))
+        edge = f"<{words}>" if one.undirected else words
+        variable = f"${one.edge_variable.text}:" if one.edge_variable else ""
+        hops = self._hops(one.hops) if one.hops else ""
+        return f"${one.left.text} {variable}{edge}{hops} ${one.right.text}"
+
+    def _hops(self, one: Hops) -> str:
+        parts = [f"{_hop_bound(one.low)},{'*' if one.unbounded else _hop_bound(one.high)}"]
+        if one.by:
+            parts.append(f"by {one.by.text}")
+        if one.every:
+            parts.append("all")
+        elif one.best is not None:
+            parts.append(f"best {_hop_bound(one.best)}")
+        if one.where is not None:
+            parts.append(f"where {self.expr(one.where)}")
+        return f"{{{' '.join(parts)}}}"
 
     def literal(self, one: LiteralExpr) -> str:
         """A literal."""

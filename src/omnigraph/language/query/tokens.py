@@ -39,6 +39,7 @@ PUNCTUATION = {
     "*": "STAR",
     "/": "SLASH",
     "%": "PERCENT",
+    "|": "_PIPE",
 }
 
 # Every alternative is possessive or has no inner choice, so that no text makes matching slow; the
@@ -52,7 +53,7 @@ _TOKEN = re.compile(
     | (?P<FOREIGN> == | => | -> | <> | && | \|\| | --[^\n]*+ | '[^'\n]*+' )
     | (?P<COMMENT> //[^\n]*+ | /\*.*?\*/ )
     | (?P<OPEN_COMMENT> /\*.*+ )
-    | (?P<MARK> [<>!]= | [{}()\[\],:.?=<>+\-*/%] )
+    | (?P<MARK> [<>!]= | [{}()\[\],:.?=<>+\-*/%|] )
     | (?P<TYPE> [A-Z][A-Za-z0-9_]*+ )
     | (?P<STRING> "(?: [^"\\]++ | \\. )*+" )
     | (?P<NUMBER> [0-9] (?: [eE][+-][0-9] | [A-Za-z0-9_] | \.[A-Za-z0-9_] )*+ \.?+ )
@@ -169,6 +170,8 @@ KEYWORDS = {
     "unnest": "UNNEST",
     "if": "IF",
     "absent": "ABSENT",
+    "by": "_BY",
+    "best": "_BEST",
     "returning": "_RETURNING",
     "true": "TRUE",
     "false": "FALSE",
@@ -244,7 +247,7 @@ def choose_terminal(
 
 
 def _is_edge(following: tuple[Token, ...]) -> bool:
-    return following[0].type in ("WORD", "TYPE") and following[1].type == "GREATER"
+    return following[0].type in ("WORD", "TYPE") and following[1].type in ("GREATER", "_PIPE")
 
 
 def _begins_pattern(following: tuple[Token, Token, Token]) -> bool:
@@ -256,7 +259,7 @@ def _begins_pattern(following: tuple[Token, Token, Token]) -> bool:
     keyword = KEYWORDS.get(after.value)
     if keyword not in _EDGE_LIKE or (keyword == "_BETWEEN" and last.value == "and"):
         return keyword != "_BETWEEN"
-    return later.type == "LBRACE" or (later.type == "VARIABLE" and last.type != "_DOT")
+    return later.type in ("LBRACE", "_PIPE") or (later.type == "VARIABLE" and last.type != "_DOT")
 
 
 def _word(token: Token, after: Token, choices: Container[str]) -> str:

@@ -301,12 +301,21 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hops:
-    """`{min,max}` as written; `high` is None when it was left out."""
+    """`{min,max by p best k where condition}` as written; `high` is None when it was left out, or is `*`."""
 
-    low: int
-    high: int | None
+    low: "HopBound"
+    high: "HopBound | None"
+    unbounded: bool = False
+    by: Name | None = None
+    best: "HopBound | None" = None
+    every: bool = False
+    """Whether `all` was written."""
+    where: Expr | None = None
     span: Span = NOWHERE
 
+
+HopBound = int | VariableExpr
+"""A number of hops or of paths, or the parameter that gives it."""
 
 ANY_EDGE = "--"
 """What stands for an edge of any type, walked either way."""
@@ -314,11 +323,13 @@ ANY_EDGE = "--"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traversal:
-    """`$a $e:edge{1,3} $b`, `$a <edge> $b`, or `$a -- $b`."""
+    """`$a $e:edge{1,3} $b`, `$a <edge> $b`, `$a one|other $b`, or `$a -- $b`."""
 
     left: Name
     edge: Name
     right: Name
+    others: tuple[Name, ...] = ()
+    """The edge types besides the first."""
     edge_variable: Name | None = None
     undirected: bool = False
     hops: Hops | None = None

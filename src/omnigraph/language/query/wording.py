@@ -55,6 +55,7 @@ _WORDS = {terminal: f"'{word}'" for word, terminal in (FUNCTIONS | KEYWORDS).ite
     "SUBJECT": "a variable",
     "ROW": "'$.'",
     "STAR": "'*'",
+    "_PIPE": "'|'",
     END: "the end of the text",
 }
 _NAMES_AFTER = {

@@ -91,7 +91,7 @@ def test_every_text_that_must_be_refused_is(text: str) -> None:
         (in_match("$a <not> $b"), "Q001", "not"),
         (in_match("$a feeds{2} $b"), "Q025", "}"),
         (in_match("$a feeds{,2} $b"), "Q025", ","),
-        (in_match("$a feeds{1,$n} $b"), "Q025", "$n"),
+        (in_match("$a feeds{1,n} $b"), "Q025", "n"),
         (in_match("$a: T; $b: T"), "Q014", ";"),
         (in_match("$a.x == 1"), "Q014", "=="),
         (in_match("$a.x <> 1"), "Q014", "<>"),

@@ -31,19 +31,22 @@ def reach_block(nodes: Entities) -> int:
 def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) -> Adjacency:
     """Find the nodes within `low..high` hops of every source, as an adjacency of the sources.
 
-    A node occurs once; the source itself only through a loop at the first hop. `connected` needs an `ordered` result.
+    A node occurs once; the source itself only without a hop, or through a loop at the first hop. `connected` needs an
+    `ordered` result.
     """
     sources = sources[sources != ABSENT]
     origins, nodes = count_up(len(sources)), sources
     found: list[tuple[Integers, RowIds]] = []
     visited: Visited | None = None
+    if low == 0:
+        found.append((origins, nodes))
     for hop in range(1, high + 1):
         check_cancelled()
         adjacency = step(nodes)
         walk = adjacency.walk(nodes)
         origins, nodes = origins[walk.rows], walk.targets
         if visited is None:
-            if low <= 1:
+            if low == 1:
                 loops = nodes == sources[origins]
                 found.append((origins[loops], nodes[loops]))
             visited = Visited(adjacency.slots, sources)

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from omnigraph.cancellation import check_between
-from omnigraph.compile.plan.operators import Expand, Multiplicity
-from omnigraph.engine.cached.traversal import Mode
-from omnigraph.engine.read import costs
+from omnigraph.compile.plan.operators import Expand, FindPaths, Multiplicity
 from omnigraph.engine.read.bindings import Bindings, weights_of
-from omnigraph.engine.read.columns.row_ids import Integers, RowIds, count_up, no_row_ids
+from omnigraph.engine.read.columns.row_ids import Integers, count_up, no_row_ids
 from omnigraph.engine.read.graph.adjacency import Adjacency, NeighbourUnit
 from omnigraph.engine.read.graph.reach import reach, reach_block
-from omnigraph.engine.read.graph.topology import Topology
+from omnigraph.engine.read.operators.steps import make_steps, read_bounds
 from omnigraph.engine.read.reader import Reader
 from omnigraph.limits import MORSEL_ROWS
 
@@ -29,9 +27,8 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
     if not bindings.rows:
         yield empty_result(operator, bindings)
         return
-    topology = reader.snapshot.topology(operator.edge)
     unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
-    for part, adjacency in _find_adjacencies(operator, topology, unit, bindings, reader):
+    for part, adjacency in _find_adjacencies(operator, unit, bindings, reader):
         for block in check_between(_cut_blocks(operator, adjacency, part)):
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
@@ -49,65 +46,29 @@ def empty_result(operator: Expand, bindings: Bindings) -> Bindings:
 
 
 def _find_adjacencies(
-    operator: Expand, topology: Topology, unit: NeighbourUnit, bindings: Bindings, reader: Reader
+    operator: Expand, unit: NeighbourUnit, bindings: Bindings, reader: Reader
 ) -> Iterator[tuple[Bindings, Adjacency]]:
     """Find the neighbours of the sources within the wanted distances."""
-
-    def step(nodes: RowIds) -> Adjacency:
-        if reader.traversal.mode is not Mode.INDEXED:
-            cached = topology.cached(operator.direction, unit)
-            if cached is not None:
-                reader.note("adjacency in memory")
-                return cached
-        if _should_use_indexes(operator, topology, unit, len(nodes), reader):
-            reader.note("index hops")
-            return topology.local(nodes, operator.direction, unit)
-        reader.note("adjacency in memory")
-        return topology.adjacency(operator.direction, unit)
-
-    sources = bindings.columns[operator.source]
-    if operator.high == 1 and operator.low <= 1:
-        yield bindings, step(sources)
+    low, high = read_bounds(operator, reader)
+    steps = make_steps(operator, high, reader)
+    if low == high == 1:
+        yield bindings, steps.of(bindings.columns[operator.source], unit)
         return
-    size = reach_block(topology.near(operator.direction))
+    size = reach_block(steps.near)
     for start in range(0, max(bindings.rows, 1), size):
         part = bindings.slice(start, start + size)
         known = np.unique(part.columns[operator.source])
-        yield part, reach(step, known, operator.low, operator.high, ordered=operator.closes)
+        yield (
+            part,
+            reach(lambda nodes: steps.of(nodes, unit), known, low, high, ordered=operator.closes),
+        )
 
 
-def _should_use_indexes(
-    operator: Expand, topology: Topology, unit: NeighbourUnit, frontier: int, reader: Reader
-) -> bool:
-    """Whether to use the indexes of the edge table instead of an adjacency in memory."""
-    match reader.traversal.mode:
-        case Mode.CSR:
-            return False
-        case Mode.INDEXED:
-            return True
-        case Mode.AUTO:
-            pass
-    if frontier > reader.traversal.frontier_max or operator.high > reader.traversal.hops_max:
-        return False
-    if topology.is_near(operator.direction, unit):
-        return False
-    cost = topology.hop_cost(frontier, operator.direction)
-    key = (topology.edges.layout, "hops", operator.direction, unit)
-    spent = topology.edges.cache.spend(key, cost)
-    return spent + cost < len(topology.edges) * costs.EDGE_ROW
-
-
-def hop_note(operator: Expand, reader: Reader) -> str:
+def hop_note(operator: Expand | FindPaths, reader: Reader) -> str:
     """Describe how the first hop from a single node would be walked."""
-    topology = reader.snapshot.topology(operator.edge)
-    unit = NeighbourUnit.PAIR if operator.edge_variable is None else NeighbourUnit.EDGE
-    if reader.traversal.mode is Mode.INDEXED:
-        return "index hops"
-    if reader.traversal.mode is Mode.CSR or topology.is_near(operator.direction, unit):
-        return "adjacency in memory"
-    if topology.hop_cost(1, operator.direction) < len(topology.edges) * costs.EDGE_ROW:
-        return f"index hops from up to {reader.traversal.frontier_max} nodes, else adjacency"
-    return "adjacency, to be read"
+    by_edge = isinstance(operator, FindPaths) or operator.edge_variable is not None
+    unit = NeighbourUnit.EDGE if by_edge else NeighbourUnit.PAIR
+    return make_steps(operator, 1, reader).describe(unit)
 
 
 # ---- walking

@@ -70,7 +70,7 @@ def _tag_edges(step: Expand, table: Bindings, reader: Reader) -> Bindings:
 
 def expand_mixed(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
     """Walk one edge type between variables of which some are of several types."""
-    edge = reader.snapshot.catalog.edges[operator.edge]
+    edge = reader.snapshot.catalog.edges[split_types(operator.edge)[0]]
     near, far = edge.source, edge.target
     if operator.direction is Direction.IN:
         near, far = far, near

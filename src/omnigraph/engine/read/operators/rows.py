@@ -14,13 +14,14 @@ from omnigraph.compile.checked import (
     Field,
     ItemExpr,
     Nearest,
+    PathValue,
     PropertyRef,
     Rrf,
     TextMatch,
     Truth,
 )
 from omnigraph.compile.plan.operators import Tally
-from omnigraph.compile.plan.visit import walk
+from omnigraph.compile.plan.visit import walk_rows
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import unify_zeros
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
@@ -81,6 +82,10 @@ class BindingSource:
             return self.fetched[stored]
         return self.reader.column(reference, self.bindings)
 
+    def path(self, asked: PathValue) -> pa.Array:
+        """A value of the path of each row."""
+        raise InternalError(f"${asked.variable} is no path; nothing was changed")
+
     def identity(self, entity: EntityRef) -> pa.Array:
         """The row ids of a variable."""
         row_ids = self.bindings.columns[entity.variable]
@@ -138,6 +143,10 @@ class GroupSource:
             )
         key = self.groups.keys[reference.name]
         return unify_zeros(value_column(key, self.groups.samples, self.reader))
+
+    def path(self, asked: PathValue) -> pa.Array:
+        """No path belongs to a group as such; its key is a field."""
+        raise InternalError(f"${asked.variable} is no column of a group; nothing was changed")
 
     def identity(self, entity: EntityRef) -> pa.Array:
         """No entity belongs to a group as such; its key is a field."""
@@ -255,7 +264,7 @@ def _list_stored(expr: ItemExpr) -> Iterator[_Stored]:
         case PropertyRef() | EntityRef():
             parts: Iterable[ItemExpr] = (expr,)
         case Call() | Truth():
-            parts = walk(expr)
+            parts = walk_rows(expr)
         case _:
             parts = ()
     for part in parts:
