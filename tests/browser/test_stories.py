@@ -168,7 +168,9 @@ def test_time_runs_along_a_branch_and_every_screen_follows(visit: Visit) -> None
     expect(page.locator("#node-Vessel")).to_contain_text("70 rows")
     page.get_by_role("button", name="One commit earlier").click()
     expect(page.locator("#node-Vessel")).to_contain_text("0 rows")
-    visit.open("query?time=review&q=query q() { match { $p: Port } return { count($p) as n } }", then)
+    visit.open(
+        "query?time=review&q=query q() { match { $p: Port } return { count($p) as n } }", then
+    )
     page.get_by_role("button", name="Run").click()
     rows = page.get_by_role("region", name="Rows of the result")
     expect(rows).to_contain_text("4")

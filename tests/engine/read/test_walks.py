@@ -17,7 +17,8 @@ edge Ships: Port -> Port { weight: I32? }
 edge CallsAt: Vessel -> Port
 """
 PORTS = "ABCDEF"
-FEEDS = [
+Edges = list[tuple[str, str, int | None]]
+FEEDS: Edges = [
     ("A", "B", 5),
     ("B", "C", 2),
     ("C", "D", None),
@@ -25,7 +26,7 @@ FEEDS = [
     ("A", "C", 1),
     ("E", "A", 3),
 ]
-SHIPS = [("C", "E", 4), ("B", "F", 1), ("F", "B", 7)]
+SHIPS: Edges = [("C", "E", 4), ("B", "F", 1), ("F", "B", 7)]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
         yield graph
 
 
-def reach(edges: list[tuple[str, str, int | None]], low: int, high: int) -> set[tuple[str, str]]:
+def reach(edges: Edges, low: int, high: int) -> set[tuple[str, str]]:
     """The pairs whose shortest distance is within bounds; a loop is one hop."""
     found = {(a, b) for a, b, _ in edges if a == b and low == 1}
     for start in PORTS:
