@@ -12,6 +12,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import PolicyDenied
+from omnigraph.failpoints import Failpoint, armed
 from omnigraph.policy import PolicyAction, PolicyEngine
 from omnigraph.runtime import SYSTEM
 from tests.support.served import ADD, NAMES, SCHEMA, ServerProcess, make_graph, serving
@@ -353,44 +354,86 @@ def test_commits_of_a_branch_that_may_not_be_read_are_unknown(
         assert denied.status_code == 404
 
 
-def test_a_history_does_not_show_branches_that_may_not_be_read(tmp_path: Path) -> None:
-    rules = """
+READS_MAIN = """
 version: 1
 groups: { all: [may], some: [reads] }
 protected_branches: [main]
 rules:
-  - { id: a, allow: { actors: { group: all }, actions: [read] } }
-  - { id: s, allow: { actors: { group: some }, actions: [read], branch_scope: protected } }
+  - { id: a, allow: { actors: { group: all }, actions: [read, export] } }
+  - { id: s, allow: { actors: { group: some }, actions: [read, export], branch_scope: protected } }
 """
-    with omnigraph.open(make_graph(tmp_path / "g")) as graph:
+
+
+@pytest.fixture(scope="module")
+def sided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A graph whose branch `side` was merged, recovered, and interrupted again; `reads` may read main alone."""
+    folder = tmp_path_factory.mktemp("sided")
+    with omnigraph.open(make_graph(folder / "g")) as graph:
         graph.branch_create("side")
         for age in (40, 41):
             update = f'query u() {{ update Person set {{ age: {age} }} where name = "Ada" }}'
             graph.mutate(update, branch="side")
         graph.mutate(ADD, {"n": "Cy"})
         graph.merge("side")
+    for name in ("recovered", "interrupted"):
+        with (
+            omnigraph.open(folder / "g") as graph,
+            armed(Failpoint.TABLES_COMMITTED),
+            pytest.raises(omnigraph.OmniError),
+        ):
+            graph.mutate(ADD, {"n": name}, branch="side")
     tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"may": "m", "reads": "r"})}
-    (tmp_path / "policy.yaml").write_text(rules)
-    words = (str(tmp_path / "g"), "--policy", str(tmp_path / "policy.yaml"), "--read-only")
-    with serving(*words, log=tmp_path / "log", environment=tokens) as found:
+    (folder / "policy.yaml").write_text(READS_MAIN)
+    words = (str(folder / "g"), "--policy", str(folder / "policy.yaml"), "--read-only")
+    with serving(*words, log=folder / "log", environment=tokens) as found:
+        yield found
 
-        def list_branches(token: str) -> list[str | None]:
-            with found.client(token) as http:
-                shown = http.get("/entity/history?type=Person&id=Ada").json()["changes"]
-            return [one["commit"]["manifest_branch"] for one in shown]
 
-        def list_logged(token: str) -> set[str]:
-            with found.client(token) as http:
-                shown = http.get("/log/graph").json()["commits"]
-            return {one["manifest_branch"] or "main" for one in shown} | {
-                name for one in shown for name in one["branches"]
-            }
+def test_a_history_does_not_show_branches_that_may_not_be_read(sided: ServerProcess) -> None:
+    def list_branches(token: str) -> list[str | None]:
+        with sided.client(token) as http:
+            shown = http.get("/entity/history?type=Person&id=Ada").json()["changes"]
+        return [one["commit"]["manifest_branch"] for one in shown]
 
-        assert list_logged("m") == {"main", "side"}
-        assert list_logged("r") == {"main"}
+    def list_logged(token: str) -> set[str]:
+        with sided.client(token) as http:
+            shown = http.get("/log/graph").json()["commits"]
+        return {one["manifest_branch"] or "main" for one in shown} | {
+            name for one in shown for name in one["branches"]
+        }
 
-        assert list_branches("m") == [None, "side", "side", None]
-        assert list_branches("r") == [None, None]
+    assert list_logged("m") == {"main", "side"}
+    assert list_logged("r") == {"main"}
+
+    assert list_branches("m") == [None, "side", "side", None]
+    assert list_branches("r") == [None, None]
+
+
+def test_health_does_not_show_branches_that_may_not_be_read(sided: ServerProcess) -> None:
+    with sided.client("m") as may, sided.client("r") as reads:
+        shown = may.get("/recoveries").json()
+        assert [one["branch"] for one in shown["pending"]] == ["side"]
+        assert len(shown["settled"]) == 1
+        assert reads.get("/recoveries").json() == {"pending": [], "settled": []}
+        issues = may.get("/doctor").json()
+        assert {one["branch"] for one in issues["findings"]} == {"side"}
+        assert reads.get("/doctor").json() == {"settled": True, "findings": []}
+
+
+def test_a_snapshot_is_read_on_the_branch_that_made_it(sided: ServerProcess) -> None:
+    with sided.client("m") as may, sided.client("r") as reads:
+        head = may.get("/snapshot?branch=side").json()["graph_commit_id"]
+        body = {"query": NAMES, "snapshot": head}
+        found = may.post("/query", json=body).json()
+        assert (found["graph_commit_id"], found["row_count"]) == (head, 3)
+        assert may.post("/export", json={"snapshot": head}).status_code == 200
+        for path, asked in (("/query", body), ("/export", {"snapshot": head})):
+            unknown = {**asked, "snapshot": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
+            denied, missing = (reads.post(path, json=one) for one in (asked, unknown))
+            assert (denied.status_code, missing.status_code) == (404, 404)
+            assert denied.json()["error"] == missing.json()["error"].replace(
+                unknown["snapshot"], head
+            )
 
 
 def test_a_forged_page_token_opens_no_other_branch(clients: dict[str, httpx.Client]) -> None:
@@ -407,7 +450,7 @@ def test_a_forged_page_token_opens_no_other_branch(clients: dict[str, httpx.Clie
     token = first.json()["next_page_token"]
     assert reads.get(f"/diff?from=one&to=two&limit=1&page_token={token}").status_code == 200
     prefix = token[: token.index(".") + 1]
-    body = decode_token(prefix, token, {"ends", "states", "wanted", "after"})
+    body = decode_token(prefix, token, {"ends", "states", "wanted", "after", "stats"})
     assert may.post("/mutate", json={"query": ADD, "params": {"n": "hidden"}}).status_code == 200
     newest = may.get("/commits?limit=1").json()["commits"][0]["graph_commit_id"]
     forged = encode_token(prefix, body | {"states": [body["states"][0], newest]})

@@ -94,6 +94,7 @@ export type BranchOutput = {
     parent: string | null;
     created_at?: number;
     head_at?: number;
+    head_actor?: string;
     ahead?: number;
     behind?: number;
 };
@@ -151,6 +152,8 @@ export type ChangePageOutput = {
     next_page_token?: string;
     cursor?: string;
     caught_up?: boolean;
+    engine: string;
+    reason: string;
 };
 
 /**
@@ -300,6 +303,8 @@ export type DiffOutput = {
     to: string | null;
     changes: Array<EntityChange>;
     stats: DiffStatsOutput;
+    engine: string;
+    reason: string;
     next_page_token?: string;
 };
 
@@ -728,6 +733,7 @@ export type LoadInput = {
     from?: string | null;
     mode?: 'append' | 'merge' | 'overwrite' | null;
     create_missing?: Array<string> | null;
+    dry_run?: boolean | null;
 };
 
 /**
@@ -826,7 +832,7 @@ export type MissingOutput = {
 };
 
 /**
- * A mutation; the longer names are those of earlier servers.
+ * A mutation; the longer names are those of earlier servers. With `dry_run` it is only counted and checked.
  */
 export type MutateInput = {
     query?: string;
@@ -837,6 +843,7 @@ export type MutateInput = {
         [key: string]: unknown;
     } | null;
     branch?: string | null;
+    dry_run?: boolean | null;
 };
 
 /**
@@ -1539,6 +1546,83 @@ export type ExplainQueryResponses = {
 };
 
 export type ExplainQueryResponse = ExplainQueryResponses[keyof ExplainQueryResponses];
+
+export type ReadTableData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * A node or edge type.
+         */
+        type: string;
+        /**
+         * Only this column.
+         */
+        column?: Array<string>;
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+    };
+    url: '/graphs/{graph_id}/table';
+};
+
+export type ReadTableErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ReadTableError = ReadTableErrors[keyof ReadTableErrors];
+
+export type ReadTableResponses = {
+    /**
+     * Done.
+     */
+    200: Blob | File;
+};
+
+export type ReadTableResponse = ReadTableResponses[keyof ReadTableResponses];
 
 export type GetSchemaData = {
     body?: never;
@@ -3618,6 +3702,10 @@ export type LoadNdjsonData = {
          * Create nodes of this type that edges name and that are nowhere.
          */
         create_missing?: Array<string>;
+        /**
+         * `true`: read and check everything, write nothing.
+         */
+        dry_run?: string;
     };
     url: '/graphs/{graph_id}/load/ndjson';
 };

@@ -33,6 +33,8 @@ class Branch:
     """When it was made; None for main."""
     head_at: datetime | None = None
     """When its head was committed."""
+    head_actor: str | None = None
+    """Who committed it."""
     ahead: int | None = None
     behind: int | None = None
     replayed: bool = False
@@ -41,11 +43,12 @@ class Branch:
     def to_dict(self) -> dict[str, Any]:
         """The wire form; times and counts are there where they are known."""
         times = {"created_at": self.created_at, "head_at": self.head_at}
-        counts = {"ahead": self.ahead, "behind": self.behind}
+        counts: dict[str, Any] = {"ahead": self.ahead, "behind": self.behind}
+        actor = {"head_actor": self.head_actor}
         return (
             {"name": self.name, "head": self.head, "parent": self.parent}
             | {name: us_of(time) for name, time in times.items() if time is not None}
-            | {name: count for name, count in counts.items() if count is not None}
+            | {name: told for name, told in (counts | actor).items() if told is not None}
             | show_replayed(self.replayed)
         )
 
@@ -168,6 +171,7 @@ def _make_branch(
         parent=listed.parent,
         created_at=None if listed.created_at is None else datetime_of(listed.created_at),
         head_at=None if head is None else datetime_of(head.created_at),
+        head_actor=None if head is None else head.actor,
         ahead=ahead,
         behind=behind,
     )

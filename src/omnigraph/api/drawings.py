@@ -1,14 +1,16 @@
 """A comparison to be drawn: a bounded number of changed nodes and edges, the nodes that changed edges hang on, and all counts."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any, Final
 
 from omnigraph.api.neighbours import label_of, spell_entity
+from omnigraph.display import Grid, Sheet, Shown, count_of
 from omnigraph.engine.history.changes import Change
+from omnigraph.engine.history.compare import Wanted, list_differing_pairs
+from omnigraph.engine.history.counts import CountedTable, count_table
 from omnigraph.engine.read.verbs import entities
 from omnigraph.engine.session.engine import Engine
-from omnigraph.ids import EntityKind, Op, node_key
+from omnigraph.ids import EntityKind, Op, is_node, node_key, type_name
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
@@ -20,92 +22,125 @@ _COUNTED: Final = {Op.INSERT: "inserted", Op.UPDATE: "updated", Op.DELETE: "dele
 
 Node = tuple[str, str]
 """A node by its type and id."""
+Drawn = Mapping[str, Any]
+"""A node or an edge as surfaces show it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class DiffDrawing:
-    """What is drawn of a comparison; takes changes one after the other and keeps the first ones."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffDrawing(Shown):
+    """What is drawn of a comparison: all counts by type, the first changes, and how many there are."""
 
-    engine: Engine
-    base: View
-    head: View
-    nodes_max: int = NODES_DRAWN
-    edges_max: int = EDGES_DRAWN
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    totals: dict[EntityKind, int] = field(default_factory=lambda: dict.fromkeys(EntityKind, 0))
-    _kept: dict[EntityKind, list[Change]] = field(
-        default_factory=lambda: {kind: [] for kind in EntityKind}
-    )
-
-    def take(self, changes: Iterable[Change]) -> "DiffDrawing":
-        """Count changes, and keep as many as may be drawn."""
-        most = {EntityKind.NODE: self.nodes_max, EntityKind.EDGE: self.edges_max}
-        for change in changes:
-            counts = self.counts.setdefault(change.type_name, dict.fromkeys(_COUNTED.values(), 0))
-            counts[_COUNTED[change.op]] += 1
-            self.totals[change.kind] += 1
-            if len(self._kept[change.kind]) < most[change.kind]:
-                self._kept[change.kind].append(change)
-        return self
+    base: str | None
+    head: str | None
+    counts: Mapping[str, Mapping[str, int]]
+    nodes: tuple[Drawn, ...]
+    """The changed nodes, then those that changed edges hang on."""
+    edges: tuple[Drawn, ...]
+    shown: Mapping[str, int]
+    total: Mapping[str, int]
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
-        nodes = self._kept[EntityKind.NODE]
-        context = self._read_context()
-        labels: dict[Node, str] = {
-            (one.type_name, one.id): label_of(one.id, one.after or one.before) for one in nodes
-        }
-        labels |= {node: label_of(node[1], row) for node, row in context.items()}
-        edges = [self._spell_edge(one, labels) for one in self._kept[EntityKind.EDGE]]
         return {
-            "base": self.base.commit,
-            "head": self.head.commit,
-            "counts": dict(sorted(self.counts.items())),
-            "nodes": [
-                *map(_spell_change, nodes),
-                *(
-                    spell_entity("node", *node, row) | {"change": "same"}
-                    for node, row in context.items()
-                ),
-            ],
-            "edges": edges,
-            "shown": {"nodes": len(nodes), "edges": len(edges)},
-            "total": {
-                "nodes": self.totals[EntityKind.NODE],
-                "edges": self.totals[EntityKind.EDGE],
-            },
+            "base": self.base,
+            "head": self.head,
+            "counts": {name: dict(counts) for name, counts in self.counts.items()},
+            "nodes": list(self.nodes),
+            "edges": list(self.edges),
+            "shown": dict(self.shown),
+            "total": dict(self.total),
         }
 
-    def _spell_edge(self, change: Change, labels: Mapping[Node, str]) -> dict[str, Any]:
-        ends = self._find_ends(change)
-        spelled = [
-            {"type": type_name, "id": one, "label": labels.get((type_name, one), one)}
-            for type_name, one in ends
-        ]
-        return _spell_change(change) | dict(zip(("from", "to"), spelled, strict=False))
+    def _sheet(self) -> Sheet:
+        rows = [(name, *counts.values()) for name, counts in self.counts.items()]
+        shown = f"{self.shown['nodes']} of {count_of(self.total['nodes'], 'node')}"
+        edges = f"{self.shown['edges']} of {count_of(self.total['edges'], 'edge')}"
+        grid = Grid(columns=("type", *_COUNTED.values()), rows=rows)
+        title = f"Drawing of {self.base}..{self.head}: {shown} and {edges} shown"
+        return Sheet(title=title, grids=(grid,) if rows else ())
 
-    def _find_ends(self, change: Change) -> tuple[Node, ...]:
-        ends = change.endpoints
-        type_ = self.head.catalog.edges.get(change.type_name)
-        if ends is None or type_ is None:
-            return ()
-        return ((type_.source, ends.src), (type_.target, ends.dst))
 
-    def _read_context(self) -> dict[Node, Mapping[str, Any]]:
-        """The nodes that changed edges hang on and that did not change themselves, by type and id."""
-        known = {(one.type_name, one.id) for one in self._kept[EntityKind.NODE]}
-        wanted: dict[str, dict[str, None]] = {}
-        for change in self._kept[EntityKind.EDGE]:
-            for type_name, identity in self._find_ends(change):
-                if (type_name, identity) not in known:
-                    wanted.setdefault(type_name, {})[identity] = None
-        found: dict[Node, Mapping[str, Any]] = {}
-        for type_name, ids in sorted(wanted.items()):
-            key, named = node_key(type_name), list(ids)
-            rows = entities(self.engine, self.base, key, named)
-            rows |= entities(self.engine, self.head, key, named)
-            found |= {(type_name, one): rows[one] for one in sorted(rows)}
-        return found
+def draw_diff(
+    engine: Engine, base: View, head: View, wanted: Wanted, *, nodes_max: int, edges_max: int
+) -> DiffDrawing:
+    """Compare two states, and keep as many changes as may be drawn."""
+    room = {EntityKind.NODE: nodes_max, EntityKind.EDGE: edges_max}
+    kept: dict[EntityKind, list[Change]] = {kind: [] for kind in EntityKind}
+    totals = dict.fromkeys(EntityKind, 0)
+    counted = []
+    for pair in list_differing_pairs(base.state, head.state, wanted):
+        kind = EntityKind.NODE if is_node(pair.key) else EntityKind.EDGE
+        found = count_table(engine.store.tables, pair, wanted, room[kind] - len(kept[kind]))
+        kept[kind].extend(found.first)
+        totals[kind] += found.total
+        counted.append(found)
+    nodes, edges = kept[EntityKind.NODE], kept[EntityKind.EDGE]
+    context = _read_context(engine, base, head, nodes, edges)
+    labels = _name_nodes(nodes) | {node: label_of(node[1], row) for node, row in context.items()}
+    return DiffDrawing(
+        base=base.commit,
+        head=head.commit,
+        counts=_sum_types(counted),
+        nodes=(*map(_spell_change, nodes), *_spell_context(context)),
+        edges=tuple(_spell_edge(head, one, labels) for one in edges),
+        shown={"nodes": len(nodes), "edges": len(edges)},
+        total={"nodes": totals[EntityKind.NODE], "edges": totals[EntityKind.EDGE]},
+    )
+
+
+def _sum_types(counted: Iterable[CountedTable]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for one in counted:
+        if one.total:
+            counts = found.setdefault(type_name(one.key), dict.fromkeys(_COUNTED.values(), 0))
+            for op, name in _COUNTED.items():
+                counts[name] += one.counts[op]
+    return dict(sorted(found.items()))
+
+
+def _read_context(
+    engine: Engine, base: View, head: View, nodes: list[Change], edges: list[Change]
+) -> dict[Node, Mapping[str, Any]]:
+    """Read the nodes that changed edges hang on and that did not change themselves, by type and id."""
+    known = {(one.type_name, one.id) for one in nodes}
+    wanted: dict[str, dict[str, None]] = {}
+    for change in edges:
+        for type_, identity in _find_ends(head, change):
+            if (type_, identity) not in known:
+                wanted.setdefault(type_, {})[identity] = None
+    found: dict[Node, Mapping[str, Any]] = {}
+    for type_, ids in sorted(wanted.items()):
+        key, named = node_key(type_), list(ids)
+        rows = entities(engine, base, key, named) | entities(engine, head, key, named)
+        found |= {(type_, one): rows[one] for one in sorted(rows)}
+    return found
+
+
+def _find_ends(head: View, change: Change) -> tuple[Node, ...]:
+    ends = change.endpoints
+    type_ = head.catalog.edges.get(change.type_name)
+    if ends is None or type_ is None:
+        return ()
+    return ((type_.source, ends.src), (type_.target, ends.dst))
+
+
+# ---- spelling
+
+
+def _name_nodes(nodes: Iterable[Change]) -> dict[Node, str]:
+    return {(one.type_name, one.id): label_of(one.id, one.after or one.before) for one in nodes}
+
+
+def _spell_context(context: Mapping[Node, Mapping[str, Any]]) -> Iterable[Drawn]:
+    return (spell_entity("node", *node, row) | {"change": "same"} for node, row in context.items())
+
+
+def _spell_edge(head: View, change: Change, labels: Mapping[Node, str]) -> Drawn:
+    ends = [
+        {"type": type_, "id": one, "label": labels.get((type_, one), one)}
+        for type_, one in _find_ends(head, change)
+    ]
+    return _spell_change(change) | dict(zip(("from", "to"), ends, strict=False))
 
 
 def _spell_change(change: Change) -> dict[str, Any]:

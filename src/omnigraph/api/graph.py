@@ -1087,7 +1087,11 @@ class Graph:
             [('insert', 'Gus')]
         """
         from omnigraph.engine.history.change_files import collect_diff, parse_change_file
-        from omnigraph.engine.history.compare import compare_pair, list_differing_pairs
+        from omnigraph.engine.history.compare import (
+            compare_pair,
+            explain_local,
+            list_differing_pairs,
+        )
 
         file = parse_change_file(out)
         before, after = self._states(base, head)
@@ -1098,7 +1102,7 @@ class Graph:
         if spark in (None, False, "auto") and rows <= engine.settings.small_work_rows:
             # Comparing in steps needs modules that most diffs never load.
             here = (c for pair in pairs for c in compare_pair(engine.store.tables, pair, wanted))
-            reason = f"{rows} rows are little enough for memory"
+            reason = explain_local(rows, engine.settings.small_work_rows)
             return collect_diff(here, named[0], named[1], file, reason=reason)
 
         from omnigraph.api.loading import chooser
@@ -1148,20 +1152,18 @@ class Graph:
             >>> graph.diff_drawing(newest.parent, newest).counts["Person"]
             {'inserted': 1, 'updated': 0, 'deleted': 0}
         """
-        from omnigraph.api.drawings import DiffDrawing
-        from omnigraph.engine.history.compare import list_changes
+        from omnigraph.api.drawings import draw_diff
 
         before, after = self._states(base, head)
-        wanted = wanted_of(self.catalog, types, None, ops, images=True)
         accepted = self._engine.view(MAIN).accepted
-        drawing = DiffDrawing(
-            engine=self._engine,
-            base=View(branch=before.branch, accepted=accepted, state=before),
-            head=View(branch=after.branch, accepted=accepted, state=after),
+        return draw_diff(
+            self._engine,
+            View(branch=before.branch, accepted=accepted, state=before),
+            View(branch=after.branch, accepted=accepted, state=after),
+            wanted_of(self.catalog, types, None, ops, images=True),
             nodes_max=count_of("nodes_max", nodes_max) or 0,
             edges_max=count_of("edges_max", edges_max) or 0,
         )
-        return drawing.take(list_changes(self._engine.store.tables, before, after, wanted))
 
     def diff_frame(
         self,
@@ -1253,11 +1255,12 @@ class Graph:
 
     def _feed_worker(self, branch: BranchName, spark: "SparkChoice") -> "FeedWorker | str":
         """Who compares the commits of a feed, or why this process does: tables of one that is small are not measured."""
-        engine = self._engine
-        entries = engine.manifest.current(branch).snapshot.entries.values()
-        rows = sum(entry.row_count for entry in entries)
-        if spark in (None, False, "auto") and rows <= engine.settings.small_work_rows:
-            return f"{rows} rows are little enough for memory"
+        from omnigraph.engine.history.compare import explain_local
+
+        engine, bound = self._engine, self._engine.settings.small_work_rows
+        rows = engine.manifest.current(branch).snapshot.row_count
+        if spark in (None, False, "auto") and rows <= bound:
+            return explain_local(rows, bound)
 
         from omnigraph.api.loading import chooser
         from omnigraph.engine.history.feed_steps import compare_commits

@@ -58,6 +58,11 @@ class Snapshot:
         """The visible version of every table."""
         return {key: entry.version for key, entry in self.entries.items()}
 
+    @property
+    def row_count(self) -> int:
+        """How many rows the tables have together."""
+        return sum(entry.row_count for entry in self.entries.values())
+
     def entry(self, table: TableKey) -> Entry:
         """Find a table; one that is not visible here is NotFound."""
         found = self.entries.get(table)

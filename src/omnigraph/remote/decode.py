@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from omnigraph.api.blobs import Blob
 from omnigraph.api.branches import Branch
-from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, MergeResult
-from omnigraph.api.query_results import Explanation, QueryResult
+from omnigraph.api.comparisons import Change, ChangeBlock, Conflict, Diff, DiffPage, MergeResult
+from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.results import (
     Commit,
     Job,
@@ -24,7 +24,7 @@ from omnigraph.api.results import (
 from omnigraph.catalog.diff.codes import Code, Tier
 from omnigraph.catalog.diff.steps import DropMode, Step, StepKind, TypeKind
 from omnigraph.catalog.types import PropertyType, Scalar, stored_type
-from omnigraph.engine.history.changes import Endpoints
+from omnigraph.engine.history.changes import DiffStats, Endpoints
 from omnigraph.engine.history.entity import EntityHistory, HistoryChange, HistoryGap
 from omnigraph.engine.jobs import read_progress
 from omnigraph.engine.merge.conflicts import ConflictKind
@@ -62,6 +62,7 @@ def read_branch(body: Body) -> Branch:
         parent=body["parent"],
         created_at=_read_moment(body.get("created_at")),
         head_at=_read_moment(body.get("head_at")),
+        head_actor=body.get("head_actor"),
         ahead=body.get("ahead"),
         behind=body.get("behind"),
     )
@@ -261,6 +262,27 @@ def _read_row(body: Body, side: str) -> dict[str, Any] | None:
     return {"id": body["id"], **named, **image["properties"]}
 
 
+def read_diff_page(body: Body) -> DiffPage:
+    """Read one page of a diff."""
+    stats = body["stats"]
+    return DiffPage(
+        diff=Diff(
+            base=body["from"],
+            head=body["to"],
+            changes=tuple(read_change(one) for one in body["changes"]),
+            engine=body["engine"],
+            reason=body["reason"],
+        ),
+        stats=DiffStats(
+            inserts=stats["inserts"],
+            updates=stats["updates"],
+            deletes=stats["deletes"],
+            types_affected=tuple(stats["types_affected"]),
+        ),
+        next_page_token=body.get("next_page_token"),
+    )
+
+
 def read_history(body: Body) -> EntityHistory:
     """Read the changes of one entity."""
     return EntityHistory(
@@ -330,6 +352,47 @@ def read_rows(content: bytes) -> QueryResult:
         found=table.replace_schema_metadata(None),
         types=tuple(_type_of(one.type) for one in table.schema),
     )
+
+
+def read_stream(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> QueryStream:
+    """Read the rows of a query while they arrive."""
+    facts = json.loads(schema.metadata[FACTS])
+    plain = schema.with_metadata(None)
+    return QueryStream(
+        query_name=facts["query_name"],
+        branch=facts["branch"],
+        snapshot=facts["snapshot"],
+        commit=facts["graph_commit_id"],
+        reader=pa.RecordBatchReader.from_batches(
+            plain, (batch.replace_schema_metadata(None) for batch in batches)
+        ),
+        types=tuple(_type_of(one.type) for one in schema),
+    )
+
+
+class BodyFile(io.RawIOBase):
+    """The body of an answer as a file that Arrow reads, while it arrives."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that it is read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as the body reaches."""
+        room, filled = memoryview(buffer).cast("B"), 0
+        while filled < len(room):
+            if not self._rest:
+                self._rest = memoryview(next(self._chunks, b""))
+            if not self._rest:
+                break
+            count = min(len(room) - filled, len(self._rest))
+            room[filled : filled + count] = self._rest[:count]
+            self._rest, filled = self._rest[count:], filled + count
+        return filled
 
 
 def _type_of(arrow: pa.DataType) -> PropertyType:

@@ -1,13 +1,12 @@
 """The handle of a served graph: `Graph`'s methods, where a server has a route for them."""
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -15,16 +14,28 @@ from omnigraph.api.arguments import one_or_names
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import (
     Baseline,
+    BaselineStream,
+    Change,
     ChangeBlock,
     ChangePage,
+    ChangeStream,
     Diff,
+    DiffPage,
     EntityHistory,
     FeedPage,
     MergeResult,
 )
-from omnigraph.api.query_results import Explanation, QueryResult
-from omnigraph.api.results import Commit, Job, LoadResult, MutationResult, SchemaApplyResult
-from omnigraph.api.texts import read_source, schema_of, source_of
+from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
+from omnigraph.api.results import (
+    Commit,
+    Job,
+    LoadResult,
+    MutationResult,
+    RecoveryAudit,
+    RecoverySidecar,
+    SchemaApplyResult,
+)
+from omnigraph.api.texts import schema_of, source_of
 from omnigraph.catalog.diff.steps import SchemaPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.resolve.schema import compile_schema
@@ -34,19 +45,31 @@ from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_MAX
 from omnigraph.remote import decode
-from omnigraph.remote.transport import KEY, Transport
+from omnigraph.remote.arguments import (
+    FIRST_PAGE,
+    Lines,
+    explain_absence,
+    read_lines,
+    refuse_local,
+    spell_filters,
+    spell_headers,
+    spell_params,
+    spell_start,
+)
+from omnigraph.remote.transport import Transport
 
 if TYPE_CHECKING:
     from omnigraph.api.blobs import Blob
-    from omnigraph.api.types import Kinds, Mode, Ops
+    from omnigraph.api.drawings import DiffDrawing
+    from omnigraph.api.neighbours import Neighbourhood
+    from omnigraph.api.reports import Examination, IndexReport
+    from omnigraph.api.types import EdgeDirection, Kinds, Mode, Ops
 
 ARROW = "application/vnd.apache.arrow.stream"
 CONDITION = "Omnigraph-If-Graph-Commit"
 SNAPSHOT = "omnigraph-snapshot-id"
+RESUME = "omnigraph-resume-cursor"
 LINES = {"content-type": "application/x-ndjson"}
-
-Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
-"""What a server loads: a file by its path, bytes or a stream of JSON lines, or records."""
 
 
 def connect(url: str, *, token: str | None = None, graph: str | None = None) -> "RemoteGraph":
@@ -108,6 +131,37 @@ class RemoteGraph:
         )
         return decode.read_rows(found.content)
 
+    def stream(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        at: str | int | Commit | None = None,
+    ) -> QueryStream:
+        """Run a read whose rows come while they are consumed: Arrow batches, once."""
+        body = self._call(source, name, params) | self._target(branch, at)
+        batches = self._read_arrow("POST", self._server.path("query"), json=body)
+        return decode.read_stream(next(batches), batches)
+
+    def table(
+        self, type_name: str, *, branch: str | None = None, at: str | int | Commit | None = None
+    ) -> pa.Table:
+        """A node or edge table as Arrow."""
+        query = {"type": type_name, "branch": branch or self._branch}
+        query |= {} if at is None else {"at": str(at)}
+        batches = self._read_arrow("GET", self._server.path("table"), params=query)
+        schema = next(batches)
+        return pa.Table.from_batches(batches, schema)
+
+    def _read_arrow(self, method: str, path: str, **more: Any) -> Iterator[Any]:
+        """Give the schema of an Arrow stream, then its batches, while they arrive."""
+        with self._server.stream(method, path, headers={"accept": ARROW}, **more) as found:
+            reader = pa.ipc.open_stream(decode.BodyFile(found.iter_bytes()))
+            yield reader.schema
+            yield from reader
+
     def explain(
         self,
         source: str | Path,
@@ -134,7 +188,7 @@ class RemoteGraph:
                 raise UserInputError("parameters were given twice; no changes were made")
             name, params = None, name
         text = source_of(source).text
-        return {"query": text, "name": name, "params": _spell_params(params)}
+        return {"query": text, "name": name, "params": spell_params(params)}
 
     def _target(self, branch: str | None, at: str | int | Commit | None) -> dict[str, Any]:
         return {"branch": branch or self._branch} if at is None else {"snapshot": str(at)}
@@ -204,26 +258,29 @@ class RemoteGraph:
         *,
         branch: str | None = None,
         if_commit: str | Commit | None = None,
+        dry_run: bool = False,
+        message: str | None = None,
         idempotency_key: str | None = None,
         **local: object,
     ) -> MutationResult:
-        """Run a mutation: one commit for all of its statements, or nothing."""
-        _refuse_local(local)
+        """Run a mutation: one commit for all of its statements, or nothing; `dry_run` only counts and checks."""
+        refuse_local(local)
         body = self._call(source, name, params) | {"branch": branch or self._branch}
-        return decode.read_mutation(self._write(("mutate",), body, if_commit, idempotency_key))
+        headers = spell_headers(idempotency_key, message)
+        done = self._write(("mutate",), body | {"dry_run": dry_run}, if_commit, headers)
+        return decode.read_mutation(done)
 
     def _write(
         self,
         path: tuple[str, ...],
         body: dict[str, Any],
         if_commit: str | Commit | None,
-        key: str | None,
+        headers: dict[str, str],
     ) -> Any:
         if if_commit is None:
-            return self._server.post(self._server.path(*path), body, headers=_key(key))
+            return self._server.post(self._server.path(*path), body, headers=headers)
         conditional = self._server.path(*path, "if-graph-commit")
-        headers = {CONDITION: str(if_commit), **_key(key)}
-        return self._server.post(conditional, body, headers=headers)
+        return self._server.post(conditional, body, headers={CONDITION: str(if_commit), **headers})
 
     def load(
         self,
@@ -232,18 +289,21 @@ class RemoteGraph:
         mode: "Mode",
         branch: str | None = None,
         from_branch: str | None = None,
+        dry_run: bool = False,
+        message: str | None = None,
         idempotency_key: str | None = None,
         create_missing: str | Sequence[str] = (),
         **local: object,
     ) -> LoadResult:
-        """Load records in one commit: a file of JSON lines, a stream of them, or dicts."""
-        _refuse_local(local)
+        """Load records in one commit: a file of JSON lines, a stream of them, or dicts; `dry_run` only reads and checks."""
+        refuse_local(local)
         body = self._server.post(
             self._server.path("load", "ndjson"),
-            content=_read_lines(source),
-            headers=LINES | _key(idempotency_key),
+            content=read_lines(source),
+            headers=LINES | spell_headers(idempotency_key, message),
             params={
                 "mode": str(mode),
+                "dry_run": "true" if dry_run else None,
                 "branch": branch or self._branch,
                 "from": from_branch,
                 "create_missing": list(one_or_names("create_missing", create_missing)),
@@ -264,14 +324,15 @@ class RemoteGraph:
         schema: str | Path,
         *,
         allow_data_loss: bool = False,
+        message: str | None = None,
         idempotency_key: str | None = None,
         **local: object,
     ) -> SchemaApplyResult:
         """Change the schema in one commit."""
-        _refuse_local(local)
+        refuse_local(local)
         body = {"schema_source": schema_of(schema).text, "allow_data_loss": allow_data_loss}
         path = self._server.path("schema", "apply")
-        done = self._server.post(path, body, headers=_key(idempotency_key))
+        done = self._server.post(path, body, headers=spell_headers(idempotency_key, message))
         return decode.read_schema_apply(done)
 
     # ---- branches and history
@@ -297,15 +358,17 @@ class RemoteGraph:
         **local: object,
     ) -> Branch:
         """Create a branch at the head of another one."""
-        _refuse_local(local)
+        refuse_local(local)
         body = {"name": name, "from": from_branch}
         path = self._server.path("branches")
-        made = self._server.post(path, body, headers=_key(idempotency_key))
+        made = self._server.post(path, body, headers=spell_headers(idempotency_key))
         return Branch(name=made["name"], head=None, parent=made["from"])
 
     def branch_delete(self, name: str, *, idempotency_key: str | None = None) -> None:
         """Delete a branch that no other branch depends on."""
-        self._server.delete(self._server.path("branches", name), headers=_key(idempotency_key))
+        self._server.delete(
+            self._server.path("branches", name), headers=spell_headers(idempotency_key)
+        )
 
     def commits(
         self,
@@ -317,7 +380,7 @@ class RemoteGraph:
         **local: object,
     ) -> Commits:
         """Commits visible on a branch, newest first."""
-        _refuse_local(local)
+        refuse_local(local)
         start = since.isoformat() if isinstance(since, datetime) else since
         body = self._server.get(
             self._server.path("commits"),
@@ -338,15 +401,17 @@ class RemoteGraph:
         *,
         into: str = MAIN,
         dry_run: bool = False,
+        message: str | None = None,
         idempotency_key: str | None = None,
         **local: object,
     ) -> MergeResult:
         """Apply the changes of one branch to another, in one commit; on conflicts all of them are raised together."""
-        _refuse_local(local)
+        refuse_local(local)
         last = ("preview",) if dry_run else ()
         path = self._server.path("branches", "merge", *last)
         body = {"source": str(source), "target": into}
-        return decode.read_merge(self._server.post(path, body, headers=_key(idempotency_key)))
+        headers = {} if dry_run else spell_headers(idempotency_key, message)
+        return decode.read_merge(self._server.post(path, body, headers=headers))
 
     def diff(
         self,
@@ -360,21 +425,79 @@ class RemoteGraph:
         **local: object,
     ) -> Diff:
         """Entities that differ between two branches or commits, by table key, then id."""
-        _refuse_local(local)
-        query = {"from": str(base), "to": str(head)} | _filters(types, kinds, ops)
+        refuse_local(local)
+        query = {"from": str(base), "to": str(head)} | spell_filters(types, kinds, ops)
         pages = list(self._pages(self._server.path("diff"), query))
         changes = [
             decode.read_change(one, images=images) for page in pages for one in page["changes"]
         ]
         changes.sort(key=lambda change: (change.table_key, change.id))
-        return Diff(base=pages[0]["from"], head=pages[0]["to"], changes=tuple(changes))
+        return Diff(
+            base=pages[0]["from"],
+            head=pages[0]["to"],
+            changes=tuple(changes),
+            engine=pages[0]["engine"],
+            reason=pages[0]["reason"],
+        )
+
+    def diff_stream(
+        self,
+        base: str | Commit,
+        head: str | Commit,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+        images: bool = False,
+    ) -> Iterator[Change]:
+        """The changes of a `diff` one after the other, however many there are: nodes before edges, as a server pages them."""
+        query = {"from": str(base), "to": str(head)} | spell_filters(types, kinds, ops)
+        pages = self._pages(self._server.path("diff"), query | {"limit": CHANGES_PAGE_MAX})
+        first = next(pages)
+        found = chain.from_iterable(page["changes"] for page in chain((first,), pages))
+        return (decode.read_change(one, images=images) for one in found)
+
+    def diff_page(
+        self,
+        base: str,
+        head: str,
+        *,
+        limit: int | None = None,
+        page_token: str | None = None,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+    ) -> DiffPage:
+        """One page of a `diff`, with the rows before and after, nodes before edges."""
+        query = {"from": base, "to": head, "limit": limit, "page_token": page_token}
+        path = self._server.path("diff")
+        return decode.read_diff_page(
+            self._server.get(path, **query, **spell_filters(types, kinds, ops))
+        )
+
+    def diff_drawing(
+        self,
+        base: str | Commit,
+        head: str | Commit,
+        *,
+        types: Sequence[str] | None = None,
+        ops: "Ops | None" = None,
+        nodes_max: int = 2_000,
+        edges_max: int = 10_000,
+    ) -> "DiffDrawing":
+        """A `diff` to be drawn: its counts, and the first changed nodes and edges with the nodes these hang on."""
+        from omnigraph.remote.pictures import read_drawing
+
+        query = {"base": str(base), "head": str(head), "type": types, "operation": ops}
+        most = {"limit_nodes": nodes_max, "limit_edges": edges_max}
+        return read_drawing(self._server.get(self._server.path("diff", "graph"), **query, **most))
 
     def _pages(self, path: str, query: dict[str, Any]) -> Iterator[Any]:
         """Read page after page."""
         page = self._server.get(path, **query)
         yield page
         while "next_page_token" in page:
-            kept = {name: text for name, text in query.items() if name not in _FIRST_PAGE}
+            kept = {name: text for name, text in query.items() if name not in FIRST_PAGE}
             page = self._server.get(path, **kept, page_token=page["next_page_token"])
             yield page
 
@@ -391,9 +514,9 @@ class RemoteGraph:
         **local: object,
     ) -> ChangeBlock:
         """What one commit changed against its first parent; with `limit` one page, and `next_page_token` names the next."""
-        _refuse_local(local)
+        refuse_local(local)
         path = self._server.path("commits", str(id), "changes")
-        query = _filters(types, kinds, ops) | {"limit": limit, "page_token": page_token}
+        query = spell_filters(types, kinds, ops) | {"limit": limit, "page_token": page_token}
         pages = self._pages(path, query)
         shown = list(pages if limit is None else islice(pages, 1))
         changes = chain.from_iterable(page["changes"] for page in shown)
@@ -440,9 +563,53 @@ class RemoteGraph:
         found = self._server.get(self._server.path("jobs"))["jobs"]
         return [decode.read_job(one) for one in found]
 
-    def recoveries(self) -> list[Any]:
-        """Nothing: a server tells of a recovery with the commit that it made."""
-        return []
+    def neighbours(
+        self,
+        type_name: str,
+        id: str,
+        *,
+        edge: str | None = None,
+        direction: "EdgeDirection" = "both",
+        limit: int = 50,
+        branch: str | None = None,
+        at: str | int | None = None,
+    ) -> "Neighbourhood":
+        """The edges of a node and the nodes they lead to, at most `limit` of each edge type and direction."""
+        from omnigraph.remote.pictures import read_neighbourhood
+
+        target = branch or self._branch
+        query = {"type": type_name, "id": id, "branch": target, "at": at, "limit": limit}
+        more = {"edge": edge, "direction": direction}
+        found = self._server.get(self._server.path("neighbours"), **query, **more)
+        return read_neighbourhood(found, self.catalog, type_name, target)
+
+    def index_status(self, *, branch: str | None = None) -> "IndexReport":
+        """Show the state of every index: `ready`, `partial`, `pending` or `damaged`."""
+        from omnigraph.remote.reports import read_indexes
+
+        path = self._server.path("index_status")
+        return read_indexes(self._server.get(path, branch=branch or self._branch))
+
+    def doctor(self, **local: object) -> "Examination":
+        """Check every invariant that must hold between writes; branches that may not be read are left out."""
+        from omnigraph.remote.reports import read_examination
+
+        refuse_local(local)
+        return read_examination(self._server.get(self._server.path("doctor")))
+
+    def recoveries(self) -> list[RecoveryAudit]:
+        """Operations that recovery completed, rolled back or discarded, oldest first."""
+        from omnigraph.remote.reports import read_recovery
+
+        found = self._server.get(self._server.path("recoveries"))["settled"]
+        return [read_recovery(one) for one in found]
+
+    def pending_recoveries(self) -> list[RecoverySidecar]:
+        """Pending operations, oldest first, including those of live writers."""
+        from omnigraph.remote.reports import read_pending
+
+        found = self._server.get(self._server.path("recoveries"))["pending"]
+        return [read_pending(one) for one in found]
 
     def change_page(
         self,
@@ -464,7 +631,7 @@ class RemoteGraph:
             start=start,
             page_token=page_token,
             limit=limit,
-            **_filters(types, kinds, ops),
+            **spell_filters(types, kinds, ops),
         )
         blocks = (
             decode.read_block(one, self.commit(one["cause"]["graph_commit_id"]))
@@ -475,6 +642,8 @@ class RemoteGraph:
             next_page_token=body.get("next_page_token"),
             cursor=body.get("cursor"),
             caught_up=body.get("caught_up"),
+            engine=body["engine"],
+            reason=body["reason"],
         )
 
     def changes(
@@ -492,7 +661,9 @@ class RemoteGraph:
         room = CHANGES_PAGE if limit is None else limit
         query: dict[str, Any] = {"branch": branch or self._branch}
         query |= (
-            {"limit": min(room, CHANGES_PAGE_MAX)} | _start(since) | _filters(types, kinds, ops)
+            {"limit": min(room, CHANGES_PAGE_MAX)}
+            | spell_start(since)
+            | spell_filters(types, kinds, ops)
         )
         last: dict[str, Any] = {}
         blocks: list[ChangeBlock] = []
@@ -501,19 +672,55 @@ class RemoteGraph:
             if room <= 0:
                 # The commit before this one is whole: its id says where to go on.
                 return ChangePage(
-                    blocks=tuple(blocks), cursor=str(blocks[-1].commit.id), caught_up=False
+                    blocks=tuple(blocks),
+                    cursor=str(blocks[-1].commit.id),
+                    caught_up=False,
+                    engine=last["engine"],
+                    reason=last["reason"],
                 )
             blocks.append(self._join_block(commit, parts_of, images=images))
             room -= len(blocks[-1].changes)
         return ChangePage(
-            blocks=tuple(blocks), cursor=last["cursor"], caught_up=bool(last["caught_up"])
+            blocks=tuple(blocks),
+            cursor=last["cursor"],
+            caught_up=bool(last["caught_up"]),
+            engine=last["engine"],
+            reason=last["reason"],
         )
 
+    def changes_stream(
+        self,
+        *,
+        branch: str | None = None,
+        since: str | Commit | None = None,
+        types: Sequence[str] | None = None,
+        kinds: "Kinds | None" = None,
+        ops: "Ops | None" = None,
+        images: bool = False,
+        **local: object,
+    ) -> Iterator[ChangeStream]:
+        """The change feed up to now, commit by commit; read the changes of a commit before you ask for the next one."""
+        refuse_local(local)
+        query = {"branch": branch or self._branch, "limit": CHANGES_PAGE_MAX}
+        query |= spell_start(since) | spell_filters(types, kinds, ops)
+        last: dict[str, Any] = {}
+        parts = self._list_parts(query, last)
+        for commit, parts_of in groupby(parts, lambda one: one["cause"]["graph_commit_id"]):
+            found = chain.from_iterable(part["changes"] for part in parts_of)
+            yield ChangeStream(
+                commit=self.commit(commit),
+                # The id of a whole commit says where to go on.
+                cursor=commit,
+                changes=(decode.read_change(one, images=images) for one in found),
+                engine=last["engine"],
+                reason=last["reason"],
+            )
+
     def _list_parts(self, query: dict[str, Any], last: dict[str, Any]) -> Iterator[Any]:
-        """List the blocks of the feed, page by page, and put the facts of the last page into `last`."""
+        """List the blocks of the feed, page by page, and put the facts of the present page into `last`."""
         for page in self._pages(self._server.path("changes"), query):
-            yield from page["blocks"]
             last.update(page)
+            yield from page["blocks"]
 
     def _join_block(self, commit: str, parts: Iterable[Any], *, images: bool) -> ChangeBlock:
         """Put the parts of a commit together that came in several pages."""
@@ -530,13 +737,31 @@ class RemoteGraph:
         types: Sequence[str] | None = None,
     ) -> Baseline:
         """Write every entity to a file in the load format, and give the cursor of the first change after it."""
-        body = {"branch": branch or self._branch, "type_names": None if types is None else [*types]}
-        path, last = self._server.path("changes", "baseline"), [b""]
-        with self._server.stream("POST", path, json=body) as found:
-            records = write_lines(Path(out), _hold_back(found.iter_lines(), last))
+        last = [b""]
+        lines = self._read_baseline(branch, types, last)
+        next(lines)
+        records = write_lines(Path(out), lines)
         end = json.loads(last[0])["baseline"]
         commit = self.commit(end["snapshot_commit_id"])
         return Baseline(commit=commit, cursor=end["resume_cursor"], records=records)
+
+    def baseline_stream(
+        self, *, branch: str | None = None, types: Sequence[str] | None = None
+    ) -> BaselineStream:
+        """Every entity in the load format as lines, and the cursor of the first change after it."""
+        lines = self._read_baseline(branch, types, [b""])
+        headers = next(lines)
+        return BaselineStream(commit=headers[SNAPSHOT], cursor=headers[RESUME], lines=lines)
+
+    def _read_baseline(
+        self, branch: str | None, types: Sequence[str] | None, last: list[bytes]
+    ) -> Iterator[Any]:
+        """Give the headers of a baseline, then its lines while they arrive; the record at its end goes into `last`."""
+        body = {"branch": branch or self._branch, "type_names": None if types is None else [*types]}
+        path = self._server.path("changes", "baseline")
+        with self._server.stream("POST", path, json=body) as found:
+            yield found.headers
+            yield from _hold_back(found.iter_lines(), last)
 
     # ---- stored queries
 
@@ -553,19 +778,21 @@ class RemoteGraph:
         at: str | int | Commit | None = None,
         if_commit: str | Commit | None = None,
         expect_mutation: bool | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> QueryResult | MutationResult:
         """Run a stored query by its name."""
-        body = {"params": _spell_params(params), "expect_mutation": expect_mutation}
+        body = {"params": spell_params(params), "expect_mutation": expect_mutation}
         target = self._target(branch, at)
         if if_commit is not None:
-            done = self._write(("queries", name), body | target, if_commit, idempotency_key)
+            headers = spell_headers(idempotency_key, message)
+            done = self._write(("queries", name), body | target, if_commit, headers)
             return decode.read_mutation(done)
         found = self._server.ask(
             "POST",
             self._server.path("queries", name),
             body=body | target,
-            headers={"accept": ARROW, **_key(idempotency_key)},
+            headers={"accept": ARROW, **spell_headers(idempotency_key, message)},
         )
         if found.headers.get("content-type") == ARROW:
             return decode.read_rows(found.content)
@@ -580,6 +807,14 @@ class RemoteGraph:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from omnigraph.api.graph import Graph
+
+            known = not name.startswith("_") and hasattr(Graph, name)
+            raise AttributeError(explain_absence(name) if known else f"RemoteGraph has no '{name}'")
 
     def __repr__(self) -> str:
         return f"<RemoteGraph {self.uri} on {self._branch}>"
@@ -608,6 +843,19 @@ class RemoteSnapshot:
         """The manifest version it shows."""
         return int(self._body["manifest_version"])
 
+    def query(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> QueryResult:
+        """Run a read on it."""
+        return self._graph.query(source, name, params, branch=self.branch, at=self.commit)
+
+    def table(self, type_name: str) -> pa.Table:
+        """A node or edge table as Arrow."""
+        return self._graph.table(type_name, branch=self.branch, at=self.commit)
+
     def export_lines(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
         """Every entity as UTF-8 JSON lines, many at a time."""
         return self._graph.export_lines(at=self.commit, types=types)
@@ -624,80 +872,9 @@ class RemoteSnapshot:
         return dict(self._body)
 
 
-# ---- arguments
-
-
-_FIRST_PAGE = frozenset({"start", "cursor", "page_token"})
-"""Where reading begins: later pages begin where their token says."""
-
-_ALIKE = frozenset({"progress", "spark"})
-"""Arguments that change nothing about the result: a server leaves them out."""
-
-
-def _refuse_local(given: Mapping[str, object]) -> None:
-    """Refuse arguments that only a graph at hand knows, unless they say what happens anyway."""
-    for name, value in given.items():
-        if name not in _ALIKE and value not in (None, False, "row"):
-            raise UserInputError(
-                f"{name}=… needs the storage of the graph, a server does not take it; nothing was sent",
-                hint="leave it out, or open the graph itself where it is stored: omnigraph.open(…)",
-            )
-
-
-def _start(since: str | Commit | None) -> dict[str, str]:
-    """Where the feed begins: after a commit, at a cursor, or with the first commit."""
-    if since is None:
-        return {"start": "beginning"}
-    text = str(since)
-    return {"start": f"after:{text}"} if text.isalnum() else {"cursor": text}
-
-
 def _hold_back(lines: Iterable[str], last: list[bytes]) -> Iterator[pa.Buffer]:
     """Give every line but the last one, which tells where the feed goes on."""
     for line in lines:
         if last[0]:
             yield pa.py_buffer(last[0] + b"\n")
         last[0] = line.encode()
-
-
-def _key(given: str | None) -> dict[str, str]:
-    return {} if given is None else {KEY: given}
-
-
-def _filters(
-    types: Sequence[str] | None, kinds: Sequence[str] | None, ops: Sequence[str] | None
-) -> dict[str, Any]:
-    given = {"type": types, "kind": kinds, "op": ops}
-    return {name: list(values) for name, values in given.items() if values is not None}
-
-
-def _spell_params(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if params is None:
-        return None
-    return {name: _spell_value(value) for name, value in params.items()}
-
-
-def _spell_value(value: Any) -> Any:
-    """A parameter as JSON: days and moments are texts."""
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return [_spell_value(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _read_lines(source: Lines) -> bytes:
-    """The body of a load: the bytes of a file or stream, or dicts as lines."""
-    if isinstance(source, str):
-        source = Path(source)
-    if isinstance(source, Path):
-        return read_source(source).text.encode()
-    if isinstance(source, bytes):
-        return source
-    if isinstance(source, io.IOBase) or hasattr(source, "read"):
-        found = source.read()
-        return found.encode() if isinstance(found, str) else bytes(found)
-    if isinstance(source, Mapping) or not isinstance(source, Iterable):
-        raise UserInputError(
-            f"a server loads JSON lines or dicts, not {type(source).__name__}; nothing was sent",
-            hint="load frames where the graph is stored",
-        )
-    return b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in source)

@@ -107,6 +107,7 @@ class BranchOutput(TypedDict):
     parent: str | None
     created_at: NotRequired[int]
     head_at: NotRequired[int]
+    head_actor: NotRequired[str]
     ahead: NotRequired[int]
     behind: NotRequired[int]
 
@@ -422,6 +423,8 @@ class ChangePageOutput(TypedDict):
     next_page_token: NotRequired[str]
     cursor: NotRequired[str]
     caught_up: NotRequired[bool]
+    engine: str
+    reason: str
 
 
 class DiffStatsOutput(TypedDict):
@@ -440,6 +443,8 @@ DiffOutput = TypedDict(
         "to": str | None,
         "changes": list[EntityChange],
         "stats": DiffStatsOutput,
+        "engine": str,
+        "reason": str,
         "next_page_token": NotRequired[str],
     },
 )

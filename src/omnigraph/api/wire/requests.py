@@ -32,7 +32,7 @@ class ReadInput(TypedDict):
 
 
 class MutateInput(TypedDict):
-    """A mutation; the longer names are those of earlier servers."""
+    """A mutation; the longer names are those of earlier servers. With `dry_run` it is only counted and checked."""
 
     query: NotRequired[str]
     name: NotRequired[str | None]
@@ -40,6 +40,7 @@ class MutateInput(TypedDict):
     query_name: NotRequired[str | None]
     params: NotRequired[Row | None]
     branch: NotRequired[str | None]
+    dry_run: NotRequired[bool | None]
 
 
 Mode = Literal["append", "merge", "overwrite"]
@@ -52,6 +53,7 @@ LoadInput = TypedDict(
         "from": NotRequired[str | None],
         "mode": NotRequired[Mode | None],
         "create_missing": NotRequired[list[str] | None],
+        "dry_run": NotRequired[bool | None],
     },
 )
 

@@ -133,6 +133,14 @@ class Step:
     moves: pa.Table
     properties: Mask
 
+    def filter(self, kept: pa.Array | pa.ChunkedArray) -> "Step":
+        """Keep the rows that a mask marks."""
+        return Step(self.moves.filter(kept), self.properties[kept.to_numpy(zero_copy_only=False)])
+
+    def slice(self, count: int) -> "Step":
+        """Keep the first rows."""
+        return Step(self.moves.slice(0, count), self.properties[:count])
+
 
 def find_changed_steps(
     tables: Tables,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -137,6 +138,13 @@ def list_differing_pairs(
     return tuple(pair for pair in pairs if pair.may_differ(wanted))
 
 
+def explain_local(rows: int, bound: int) -> str:
+    """Say why this process compares so many rows, where a small comparison has at most `bound`."""
+    if rows <= bound:
+        return f"{rows} rows are little enough for memory"
+    return "a page is compared by the process that gives it"
+
+
 def _pair_tables(base: BranchState, head: BranchState, *, nodes_first: bool) -> list[TablePair]:
     """Pair tables by path: a renamed type keeps its path, a re-created type has another one."""
     old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
@@ -171,11 +179,24 @@ def compare_pair(
     tables: Tables, pair: TablePair, wanted: Wanted, after_id: str | None = None
 ) -> Iterator[Change]:
     """List what differs between two versions of a table, by id, from the beginning or after an id."""
+    for step, names in find_steps(tables, pair):
+        with naming_reclaimed(pair):
+            yield from make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
+
+
+def find_steps(tables: Tables, pair: TablePair) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    """Find the rows that differ between two versions of a table, a bounded number at a time, by id."""
     left = None if pair.before is None else pair.before.at
     right = None if pair.after is None else pair.after.at
+    with naming_reclaimed(pair):
+        yield from check_between(find_changed_steps(tables, left, right))
+
+
+@contextmanager
+def naming_reclaimed(pair: TablePair) -> Iterator[None]:
+    """Raise a version that is gone as history that cleanup reclaimed."""
     try:
-        for step, names in check_between(find_changed_steps(tables, left, right)):
-            yield from make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
+        yield
     except TableNotFound as error:
         gone = pair.before or pair.after
         raise HistoryReclaimed(pair.key, 0 if gone is None else gone.version) from error
@@ -183,51 +204,52 @@ def compare_pair(
 
 def _drop_up_to(step: Step, after_id: str | None) -> Step:
     """Drop the rows up to an id."""
-    if after_id is None:
-        return step
-    kept = pc.greater(step.moves["id"], after_id)
-    return Step(step.moves.filter(kept), step.properties[kept.to_numpy()])
+    return step if after_id is None else step.filter(pc.greater(step.moves["id"], after_id))
 
 
 def make_changes(
     tables: Tables, pair: TablePair, step: Step, names: Sequence[str], wanted: Wanted
 ) -> Iterator[Change]:
     """Describe rows that differ between two versions of a table."""
+    step = keep_ops(step, wanted.ops)
     moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
-    chosen = [n for n, op in enumerate(ops) if wanted.ops is None or op in wanted.ops]
-    ends = {} if is_node(pair.key) else _read_ends(tables, before, after, moves, chosen)
-    images = _read_images(tables, before, after, moves, chosen) if wanted.images else ({}, {})
+    ends = [None] * len(ops) if is_node(pair.key) else _read_ends(tables, before, after, moves)
+    was, now = (
+        _read_images(tables, entry, moves, side, wanted)
+        for entry, side in ((before, "before"), (after, "after"))
+    )
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
     newest = after or before
-    for n in chosen:
+    for n, op in enumerate(ops):
         yield Change(
-            op=ops[n],
+            op=op,
             table_key=pair.key,
             id=ids[n],
             manifest_version=pair.manifest_version,
             table_version=versions[n] or (0 if newest is None else newest.version),
             type_id="" if newest is None else _type_id(newest.at.path),
-            endpoints=ends.get(n),
-            properties=_name_properties(step, n, names) if ops[n] is Op.UPDATE else (),
-            before=images[0].get(n),
-            after=images[1].get(n),
+            endpoints=ends[n],
+            properties=_name_properties(step, n, names) if op is Op.UPDATE else (),
+            before=was[n],
+            after=now[n],
         )
+
+
+def keep_ops(step: Step, ops: Collection[Op] | None) -> Step:
+    """Keep the rows that were inserted, updated or deleted, as the caller wants; None keeps all."""
+    if ops is None:
+        return step
+    return step.filter(pc.is_in(_spell_ops(step.moves), pa.array([op.value for op in ops])))
 
 
 def _read_images(
-    tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table, chosen: list[int]
-) -> tuple[dict[int, Row | None], dict[int, Row | None]]:
-    """Read the chosen rows as they were and as they are."""
-    numbers = pa.array(chosen, pa.int64())
-    was, now = (
-        read_images_at(
-            None if entry is None else tables.open(entry.at),
-            column(moves, side).take(numbers),
-        )
-        for entry, side in ((before, "before"), (after, "after"))
-    )
-    return dict(zip(chosen, was, strict=True)), dict(zip(chosen, now, strict=True))
+    tables: Tables, entry: Entry | None, moves: pa.Table, side: str, wanted: Wanted
+) -> list[Row | None]:
+    """Read rows as they were or as they are, if the caller wants them."""
+    if entry is None or not wanted.images:
+        return [None] * moves.num_rows
+    return read_images_at(tables.open(entry.at), column(moves, side))
 
 
 def _name_properties(step: Step, row: int, names: Sequence[str]) -> tuple[str, ...]:
@@ -235,25 +257,25 @@ def _name_properties(step: Step, row: int, names: Sequence[str]) -> tuple[str, .
 
 
 def _find_ops(moves: pa.Table) -> list[Op]:
+    return [Op(text) for text in _spell_ops(moves).to_pylist()]
+
+
+def _spell_ops(moves: pa.Table) -> pa.ChunkedArray:
     fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
-    texts = pc.if_else(fresh, Op.INSERT.value, pc.if_else(gone, Op.DELETE.value, Op.UPDATE.value))
-    return [Op(text) for text in texts.to_pylist()]
+    return pc.if_else(fresh, Op.INSERT.value, pc.if_else(gone, Op.DELETE.value, Op.UPDATE.value))
 
 
 def _read_ends(
-    tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table, chosen: list[int]
-) -> dict[int, Endpoints]:
-    """Read the ends of the chosen edges: as they are, or as they were if the edge was deleted."""
-    numbers = pa.array(chosen, pa.int64())
-    found: dict[int, Endpoints] = {}
-    there = column(moves, "after").take(numbers)
-    was = column(moves, "before").take(numbers)
+    tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table
+) -> list[Endpoints | None]:
+    """Read the ends of edges: as they are, or as they were if the edge was deleted."""
+    found: list[Endpoints | None] = [None] * moves.num_rows
+    there, was = column(moves, "after"), column(moves, "before")
     gone = pc.and_(pc.is_null(there), pc.is_valid(was))
     for entry, rows, mask in ((after, there, pc.is_valid(there)), (before, was, gone)):
         if entry is not None and pc.any(mask, min_count=0).as_py():
             ends = rows_at(tables.open(entry.at), rows.filter(mask), ["src", "dst"])
             pairs = zip(ends["src"].to_pylist(), ends["dst"].to_pylist(), strict=True)
-            found |= dict(
-                zip(numbers.filter(mask).to_pylist(), (Endpoints(*p) for p in pairs), strict=True)
-            )
+            for n, pair in zip(pc.indices_nonzero(mask).to_pylist(), pairs, strict=True):
+                found[n] = Endpoints(*pair)
     return found

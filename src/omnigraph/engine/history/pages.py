@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field
 from typing import Any, Final
 
 from omnigraph.engine.history.changes import Change, ChangeBlock, Diff, DiffStats
 from omnigraph.engine.history.compare import (
     ChangePosition,
     Wanted,
-    list_changes,
+    explain_local,
     list_changes_from,
+    list_differing_pairs,
     resolve_state,
 )
+from omnigraph.engine.history.counts import count_tables
 from omnigraph.engine.history.feed import (
     cursor_at,
     decode_token,
@@ -30,7 +32,7 @@ from omnigraph.errors import (
     ResourceLimit,
     TableNotFound,
 )
-from omnigraph.ids import BranchName, CommitId, Op
+from omnigraph.ids import BranchName, CommitId
 from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_BYTES, CHANGES_PAGE_MAX
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
@@ -49,6 +51,10 @@ class FeedPage:
     next_page_token: str | None
     cursor: str | None
     caught_up: bool | None
+    engine: str = "local"
+    """Who compared the tables: this process."""
+    reason: str = field(default="", compare=False)
+    """Why it did: no part of what was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +95,7 @@ def start_feed(
     position = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
     waiting = chain[position + 1 :]
     if not waiting:
-        return _end_feed(state, start, (), wanted, caught_up=True)
+        return _end_feed(engine, state, start, (), wanted, caught_up=True)
     place = _Place(head=waiting[-1].id, commit=waiting[0].id, after=None)
     return _read_page(engine, state, waiting, place, size, wanted)
 
@@ -128,17 +134,22 @@ def _read_page(
                 if changes:
                     blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
                 return FeedPage(
-                    blocks=tuple(blocks), next_page_token=token, cursor=None, caught_up=None
+                    blocks=tuple(blocks),
+                    next_page_token=token,
+                    cursor=None,
+                    caught_up=None,
+                    reason=_explain_feed(engine, state),
                 )
             changes.append(change)
             room.take(change)
             after = position
         blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
     is_head = state.head is not None and state.head.id == place.head
-    return _end_feed(state, place.head, tuple(blocks), wanted, caught_up=is_head)
+    return _end_feed(engine, state, place.head, tuple(blocks), wanted, caught_up=is_head)
 
 
 def _end_feed(
+    engine: Engine,
     state: BranchState,
     last: CommitId | None,
     blocks: tuple[ChangeBlock, ...],
@@ -147,7 +158,17 @@ def _end_feed(
     caught_up: bool,
 ) -> FeedPage:
     cursor = cursor_at(state, last, wanted)
-    return FeedPage(blocks=blocks, next_page_token=None, cursor=cursor, caught_up=caught_up)
+    return FeedPage(
+        blocks=blocks,
+        next_page_token=None,
+        cursor=cursor,
+        caught_up=caught_up,
+        reason=_explain_feed(engine, state),
+    )
+
+
+def _explain_feed(engine: Engine, state: BranchState) -> str:
+    return explain_local(state.snapshot.row_count, engine.settings.small_work_rows)
 
 
 def _list_commit(
@@ -240,52 +261,49 @@ def page_diff(
     head = resolve_state(engine, head_name, branch)
     start = None if place is None else place.after
     tables, room = engine.store.tables, _Room(check_page_size(limit))
+    pairs = list_differing_pairs(base, head, wanted)
+    stats = count_tables(tables, pairs, wanted) if place is None else place.stats
     found = list_changes_from(tables, base, head, wanted, start, nodes_first=True)
     page: list[Change] = []
     next_token = None
     for position, change in found:
         if room.is_full:
-            next_token = _encode_diff(ends, base, head, start, wanted)
+            next_token = _encode_diff(ends, (base, head), stats, start, wanted)
             break
         page.append(change)
         room.take(change)
         start = position
     named = (None if one.head is None else str(one.head.id) for one in (base, head))
-    diff = Diff(base=next(named), head=next(named), changes=tuple(page))
-    whole = list_changes(tables, base, head, replace(wanted, images=False))
-    return DiffPage(diff=diff, stats=_count(whole), next_page_token=next_token)
-
-
-def _count(changes: Iterator[Change]) -> DiffStats:
-    counts, types = dict.fromkeys(Op, 0), set()
-    for change in changes:
-        counts[change.op] += 1
-        types.add(change.type_name)
-    return DiffStats(
-        inserts=counts[Op.INSERT],
-        updates=counts[Op.UPDATE],
-        deletes=counts[Op.DELETE],
-        types_affected=tuple(sorted(types)),
+    rows = sum(pair.row_count for pair in pairs)
+    diff = Diff(
+        base=next(named),
+        head=next(named),
+        changes=tuple(page),
+        reason=explain_local(rows, engine.settings.small_work_rows),
     )
+    return DiffPage(diff=diff, stats=stats, next_page_token=next_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DiffPlace:
+    """Where a page of a diff begins: the compared commits, the changes that were given, and how much differs altogether."""
+
     states: tuple[str, str]
     after: ChangePosition | None
+    stats: DiffStats
 
 
 def _encode_diff(
     ends: tuple[str, str],
-    base: BranchState,
-    head: BranchState,
+    states: tuple[BranchState, BranchState],
+    stats: DiffStats,
     after: ChangePosition | None,
     wanted: Wanted,
 ) -> str:
     position = None if after is None else [after.table, after.after]
-    states = ["" if one.head is None else one.head.id for one in (base, head)]
-    body = {"ends": list(ends), "states": states, "wanted": wanted.digest, "after": position}
-    return encode_token(_DIFF, body)
+    heads = ["" if one.head is None else one.head.id for one in states]
+    body = {"ends": list(ends), "states": heads, "wanted": wanted.digest, "after": position}
+    return encode_token(_DIFF, body | {"stats": stats.to_dict()})
 
 
 def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffPlace:
@@ -293,11 +311,31 @@ def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffPlac
     if body["ends"] != list(ends):
         raise CursorRejected("the page before compared other states")
     _require_same_filters(body["wanted"], wanted)
-    return _DiffPlace(states=read_compared(token), after=_decode_position(body["after"]))
+    return _DiffPlace(
+        states=read_compared(token),
+        after=_decode_position(body["after"]),
+        stats=_decode_stats(body["stats"]),
+    )
+
+
+def _decode_stats(found: Any) -> DiffStats:
+    """How much differs, as the first page counted it: the commits of a token never change."""
+    match found:
+        case {
+            "inserts": int(inserts),
+            "updates": int(updates),
+            "deletes": int(deletes),
+            "types_affected": [*types],
+        } if all(isinstance(one, str) for one in types):
+            return DiffStats(
+                inserts=inserts, updates=updates, deletes=deletes, types_affected=tuple(types)
+            )
+        case _:
+            raise CursorRejected("it is damaged")
 
 
 def _decode_body(token: str) -> dict[str, Any]:
-    return decode_token(_DIFF, token, {"ends", "states", "wanted", "after"})
+    return decode_token(_DIFF, token, {"ends", "states", "wanted", "after", "stats"})
 
 
 def read_compared(token: str) -> tuple[str, str]:

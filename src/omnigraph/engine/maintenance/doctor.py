@@ -124,14 +124,16 @@ def _check_sidecars(engine: Engine) -> Iterator[Issue]:
         elif committer.locks.holder(one.lock_keys) is None and committer.sidecars.find(
             one.operation_id
         ):
-            yield _interrupted(one.path, f"the {one.writer_kind} {one.operation_id}")
+            what = f"the {one.writer_kind} {one.operation_id}"
+            yield _interrupted(one.path, what, graph_branch(one.branch))
 
 
-def _interrupted(path: str, what: str) -> Issue:
+def _interrupted(path: str, what: str, branch: BranchName | None = None) -> Issue:
     return Issue(
         check="pending recovery",
         message=f"'{path}' is the intent of {what}",
         remedy="run `omnigraph recovery run`",
+        branch=branch,
     )
 
 

@@ -10,19 +10,19 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.gate import Ask, unknown_query
-from omnigraph.surfaces.http.reads import read_point
+from omnigraph.surfaces.http.reads import find_author, read_point
 
 Asks = Callable[[Call], Iterator[Ask]]
 
 
 def ask_read(call: Call) -> Iterator[Ask]:
     """A read of a branch, or of a point in its history."""
-    yield Ask(PolicyAction.READ, ResourceScope.branch(_find_read(call)))
+    yield from _ask_target(call, PolicyAction.READ)
 
 
 def ask_export(call: Call) -> Iterator[Ask]:
     """An export of a branch, or of a point in its history."""
-    yield Ask(PolicyAction.EXPORT, ResourceScope.branch(_find_read(call)))
+    yield from _ask_target(call, PolicyAction.EXPORT)
 
 
 def ask_change(call: Call) -> Iterator[Ask]:
@@ -94,7 +94,7 @@ def ask_query(call: Call) -> Iterator[Ask]:
 def ask_commit(call: Call) -> Iterator[Ask]:
     """A commit, which is read on the branch that made it; one of a branch that may not be read is unknown."""
     name = call.path["commit"]
-    branch = _find_author(call, name)
+    branch = find_commit_branch(call, name)
     if branch is not None:
         scope = ResourceScope.branch(branch)
         yield Ask(PolicyAction.READ, scope, lambda: commit_not_found(name))
@@ -139,7 +139,7 @@ def _ask_state(call: Call, name: str, branches: tuple[str, ...]) -> Iterator[Ask
     elif parse_moment(name) is not None:
         yield Ask(PolicyAction.READ, ResourceScope.branch(MAIN))
     else:
-        branch = _find_author(call, name)
+        branch = find_commit_branch(call, name)
         if branch is not None:
             yield Ask(
                 PolicyAction.READ,
@@ -156,19 +156,27 @@ def _normal(name: str | None) -> str:
     return branch_name(name or MAIN, "policy")
 
 
+def _ask_target(call: Call, action: PolicyAction) -> Iterator[Ask]:
+    """The branch of a read; of a snapshot the branch that made it, and one that may not be read is unknown."""
+    snapshot = call.given("snapshot")
+    author = None if snapshot is None else find_author(call.place.graph, read_point(snapshot) or "")
+    if snapshot is None or author is None:
+        yield Ask(action, ResourceScope.branch(_find_read(call)))
+    else:
+        yield Ask(action, ResourceScope.branch(author), lambda: commit_not_found(snapshot))
+
+
 def _find_read(call: Call) -> str:
-    """The branch of a read: of a point in history, the branch that made it."""
-    branch = _normal(call.given("branch"))
-    point = call.given("at") or call.given("snapshot")
+    """The branch of a read: of a point in its history, the branch that made it."""
+    branch, point = _normal(call.given("branch")), call.given("at")
     if point is None or branch == MAIN:
         # Every point in the history of main was made by main.
         return branch
     seen = call.place.graph.snapshot(branch=branch, at=read_point(point))
-    author = None if seen.commit is None else _find_author(call, seen.commit)
-    return author or branch
+    return (None if seen.commit is None else find_commit_branch(call, seen.commit)) or branch
 
 
-def _find_author(call: Call, commit: str) -> str | None:
+def find_commit_branch(call: Call, commit: str) -> str | None:
     """The branch that made a commit; None for what is no commit, which the handler refuses."""
     try:
         return call.place.graph.commit(commit).branch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.errors import BlobPrecondition, BlobRange, NotFound, UserInputError
 from omnigraph.ids import edge_key, node_key
 from omnigraph.surfaces.http.calls import Call, Param
-from omnigraph.surfaces.http.reads import read_point
+from omnigraph.surfaces.http.reads import read_target
 from omnigraph.surfaces.http.replies import BYTES, Reply, Stream
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def head_blob(call: Call) -> Reply | Stream:
 
 
 def _find(call: Call) -> "Blob":
-    branch, point = call.text("branch"), call.text("snapshot")
-    if branch is not None and point is not None:
-        raise UserInputError("a read has a branch or a snapshot, not both; nothing was read")
+    asked = {name: call.text(name) for name in ("branch", "snapshot")}
     entity, name = call.text("entity"), call.text("type") or ""
     if entity not in ("node", "edge"):
         raise UserInputError(f"'entity' is 'node' or 'edge', not '{entity}'")
@@ -69,8 +67,7 @@ def _find(call: Call) -> "Blob":
         key,
         call.text("id") or "",
         call.text("property") or "",
-        branch=branch,
-        at=read_point(point),
+        **read_target(call.place.graph, asked),
     )
 
 

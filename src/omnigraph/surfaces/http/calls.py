@@ -104,6 +104,13 @@ class Call:
             raise UserInputError(f"'{name}' is '{shorten(found)}', not a whole number from 1 on")
         return int(found)
 
+    def flag(self, name: str) -> bool:
+        """A parameter that is `true` or `false`; false when it is not given."""
+        found = self.text(name) or "false"
+        if found not in ("true", "false"):
+            raise UserInputError(f"'{name}' is '{shorten(found)}', not true or false")
+        return found == "true"
+
     def moment(self, name: str) -> datetime | None:
         """A parameter that is a moment; without an offset it is UTC."""
         found = self.text(name)

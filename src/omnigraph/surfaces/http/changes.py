@@ -1,6 +1,7 @@
 """Routes of the change feed: what commits changed, and what differs between two states."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.wire import spell_block, spell_change
@@ -54,6 +55,8 @@ def diff(call: Call) -> Reply:
             "to": page.diff.head,
             "changes": [spell_change(one) for one in page.diff.changes],
             "stats": page.stats.to_dict(),
+            "engine": page.diff.engine,
+            "reason": page.diff.reason,
             **token,
         }
     )
@@ -78,7 +81,8 @@ def poll_changes(call: Call) -> Reply:
         "caught_up": page.caught_up,
     }
     present = {name: value for name, value in facts.items() if value is not None}
-    return reply_json({"blocks": [spell_block(one) for one in page.blocks], **present})
+    told = {"engine": page.engine, "reason": page.reason}
+    return reply_json({"blocks": [spell_block(one) for one in page.blocks], **present, **told})
 
 
 def baseline(call: Call) -> Stream:
@@ -91,7 +95,8 @@ def baseline(call: Call) -> Stream:
         )
         last = {"snapshot_commit_id": found.commit, "resume_cursor": found.cursor}
         lines = _append_record(found.lines, {"baseline": last})
-        return stream_lines(lines, found.commit, call.served.exports.give_back)
+        answer = stream_lines(lines, found.commit, call.served.exports.give_back)
+        return replace(answer, headers={**answer.headers, "omnigraph-resume-cursor": found.cursor})
     except BaseException:
         call.served.exports.give_back()
         raise

@@ -1,9 +1,10 @@
 """Routes of the explorer: what a page that shows a graph asks for, each answer bounded."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from omnigraph.api.drawings import EDGES_DRAWN, NODES_DRAWN
+from omnigraph.api.reports import Examination
 from omnigraph.api.results import Commit
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
@@ -19,9 +20,12 @@ from omnigraph.language.diagnostics import Diagnostic
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.query.tree import Query
 from omnigraph.language.source import Source
+from omnigraph.surfaces.http.asks import find_commit_branch
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.reads import read_point
 from omnigraph.surfaces.http.replies import Reply, reply_json
+
+_T = TypeVar("_T")
 
 COMMITS_SHOWN: Final = 100
 COMMITS_MAX: Final = 1_000
@@ -261,16 +265,30 @@ def index_status(call: Call) -> Reply:
 
 
 def doctor(call: Call) -> Reply:
-    """Show what is wrong with a graph, and what to do about it."""
-    return reply_json(call.place.graph.doctor().to_dict())
+    """Show what is wrong with a graph, and what to do about it; branches that the actor may not read are left out."""
+    found = call.place.graph.doctor()
+    return reply_json(Examination(_keep_readable(call, found, lambda one: one.branch)).to_dict())
 
 
 def recoveries(call: Call) -> Reply:
-    """Show writes that recovery has yet to finish, and those it finished."""
+    """Show writes that recovery has yet to finish, and those it finished, of branches that the actor may read."""
     graph = call.place.graph
+    pending = _keep_readable(call, graph.pending_recoveries(), lambda one: one.branch)
+    settled = _keep_readable(
+        call, graph.recoveries(), lambda one: find_commit_branch(call, one.commit)
+    )
     return reply_json(
         {
-            "pending": [one.to_dict() for one in graph.pending_recoveries()],
-            "settled": [one.to_dict() for one in graph.recoveries()],
+            "pending": [one.to_dict() for one in pending],
+            "settled": [one.to_dict() for one in settled],
         }
     )
+
+
+def _keep_readable(
+    call: Call, found: Iterable[_T], branch_of: Callable[[_T], str | None]
+) -> list[_T]:
+    """Leave out what is about a branch that the actor may not read; what is about none concerns main."""
+    named = [(one, branch_of(one) or MAIN) for one in found]
+    readable = {branch for branch in {branch for _, branch in named} if call.may_read(branch)}
+    return [one for one, branch in named if branch in readable]

@@ -1,7 +1,7 @@
 """Routes that read: snapshots, queries, schema, branches, commits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -13,7 +13,7 @@ from omnigraph.api.results import Commit
 from omnigraph.api.wire import spell_branches, spell_commits
 from omnigraph.engine.history.feed import decode_token, encode_token
 from omnigraph.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
-from omnigraph.ids import RECOVERY_ACTOR
+from omnigraph.ids import MAIN, RECOVERY_ACTOR
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.replies import ARROW, Reply, Stream, reply_json
 
@@ -43,8 +43,9 @@ def branches(call: Call) -> Reply:
 
 
 def jobs(call: Call) -> Reply:
-    """List the jobs."""
-    return reply_json({"jobs": [one.to_dict() for one in call.place.graph.jobs()]})
+    """List the jobs; those of branches that the actor may not read are left out."""
+    found = [one for one in call.place.graph.jobs() if call.may_read(one.branch)]
+    return reply_json({"jobs": [one.to_dict() for one in found]})
 
 
 # ---- queries
@@ -52,9 +53,7 @@ def jobs(call: Call) -> Reply:
 
 def query(call: Call) -> Reply | Stream:
     """Run a read."""
-    body = call.body
-    at = require_one_target(body)
-    arguments: dict[str, Any] = {"branch": body.get("branch"), "at": at}
+    body, arguments = call.body, read_target(call.place.graph, call.body)
     graph, text, name, params = (
         call.place.graph,
         body["query"],
@@ -73,32 +72,42 @@ def explain(call: Call) -> Reply:
         body["query"],
         body.get("name"),
         body.get("params"),
-        branch=body.get("branch"),
-        at=require_one_target(body),
         profile=bool(body.get("profile")),
+        **read_target(call.place.graph, body),
     )
     return reply_json(plan.to_dict())
 
 
 def read(call: Call) -> Reply:
     """Run a read in the words of earlier servers."""
-    body = call.body
-    at = require_one_target(body)
-    result = call.place.graph.query(
+    body, graph = call.body, call.place.graph
+    result = graph.query(
         body["query_source"],
         body.get("query_name"),
         body.get("params"),
-        branch=body.get("branch"),
-        at=at,
+        **read_target(graph, body),
     )
     return reply_rows(call, result, without=("graph_commit_id",))
 
 
-def require_one_target(body: dict[str, Any]) -> str | int | None:
-    """The snapshot of a read; a branch beside it is refused."""
-    if body.get("branch") is not None and body.get("snapshot") is not None:
+def read_target(graph: Graph, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a read names: a branch, or a snapshot of whichever branch made it; one beside the other is refused."""
+    branch, snapshot = asked.get("branch"), asked.get("snapshot")
+    if branch is not None and snapshot is not None:
         raise UserInputError("a read has a branch or a snapshot, not both; nothing was read")
-    return read_point(body.get("snapshot"))
+    point = read_point(snapshot)
+    return {"branch": branch if point is None else find_author(graph, point), "at": point}
+
+
+def find_author(graph: Graph, point: str | int) -> str | None:
+    """The live branch that made a commit; None for a commit of main and for what is no commit."""
+    try:
+        branch = None if isinstance(point, int) else graph.commit(point).branch
+    except (NotFoundError, UserInputError):
+        return None
+    if branch in (None, MAIN):
+        return None
+    return branch if any(one.name == branch for one in graph.branches()) else None
 
 
 def reply_rows(call: Call, result: QueryResult, without: tuple[str, ...] = ()) -> Reply:
@@ -144,6 +153,15 @@ def _take(sink: BytesIO) -> bytes:
     sink.seek(0)
     sink.truncate()
     return written
+
+
+def table(call: Call) -> Stream:
+    """Send the rows of a node or edge type as an Arrow IPC stream."""
+    at, columns = read_point(call.text("at")), call.texts("column")
+    seen = call.place.graph.snapshot(branch=call.text("branch"), at=at)
+    found = seen.scan(call.needed("type"), columns)
+    headers = {} if seen.commit is None else {"omnigraph-snapshot-id": seen.commit}
+    return Stream(chunks=_spell_batches(found, found.schema), media=ARROW, headers=headers)
 
 
 # ---- commits

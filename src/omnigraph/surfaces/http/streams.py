@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any, Final
 
 from omnigraph.surfaces.http.calls import Call
-from omnigraph.surfaces.http.reads import require_one_target
+from omnigraph.surfaces.http.reads import read_target
 from omnigraph.surfaces.http.replies import NDJSON, Stream
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -15,10 +15,10 @@ CHUNK_BYTES: Final = 64 * 1024
 def export(call: Call) -> Stream:
     """Stream every entity in the format that load reads."""
     body = call.body
-    at = require_one_target(body)
+    target = read_target(call.place.graph, body)
     call.served.exports.take()
     try:
-        seen = call.place.graph.snapshot(branch=body.get("branch"), at=at)
+        seen = call.place.graph.snapshot(**target)
         lines = seen.export_lines(body.get("type_names"))
         return stream_lines(lines, seen.commit, call.served.exports.give_back)
     except BaseException:

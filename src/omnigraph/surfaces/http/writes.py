@@ -12,8 +12,8 @@ from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.gate import Ask, unknown_query
 from omnigraph.surfaces.http.reads import (
+    read_target,
     reply_rows,
-    require_one_target,
     stream_arrow,
     wants_arrow,
 )
@@ -30,6 +30,7 @@ def mutate(call: Call) -> Reply:
         branch=body.get("branch"),
         actor=call.actor,
         if_commit=call.if_commit,
+        dry_run=bool(body.get("dry_run")),
         message=call.message,
         idempotency_key=call.key,
     )
@@ -64,7 +65,8 @@ def ingest(call: Call) -> Reply:
 def load_lines(call: Call) -> Reply:
     """Load JSON lines that are the body."""
     asked = {name: call.text(name) for name in ("branch", "from", "mode")}
-    return _load(call, call.body, {**asked, "create_missing": call.texts("create_missing")})
+    more = {"create_missing": call.texts("create_missing"), "dry_run": call.flag("dry_run")}
+    return _load(call, call.body, asked | more)
 
 
 def _read_mode(text: str | None) -> LoadMode:
@@ -93,6 +95,7 @@ def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
             from_branch=base,
             actor=call.actor,
             create_missing=asked.get("create_missing") or (),
+            dry_run=bool(asked.get("dry_run")),
             spark=False,
             message=call.message,
             idempotency_key=call.key,
@@ -219,7 +222,7 @@ def invoke_query(call: Call) -> Reply | Stream:
 
 def _run_stored_read(call: Call, stored: StoredQueries, found: StoredQuery) -> Reply | Stream:
     body = call.body
-    arguments: dict[str, Any] = {"branch": body.get("branch"), "at": require_one_target(body)}
+    arguments = read_target(call.place.graph, body)
     if wants_arrow(call):
         graph = call.place.graph
         return stream_arrow(graph.stream(found.text, found.name, body.get("params"), **arguments))

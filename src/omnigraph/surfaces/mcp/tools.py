@@ -233,7 +233,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
             "name": _NAME,
             "params": _PARAMS,
             "branch": BRANCH,
-            "snapshot": _TEXT | {"description": "A commit of main to read instead of a branch."},
+            "snapshot": _TEXT | {"description": "A commit to read instead of a branch."},
             "limit": LIMIT,
             "cursor": CURSOR,
         },

@@ -1,0 +1,97 @@
+"""Arguments of calls as a server takes them: filters, parameters, keys, bodies of loads; and what only a graph at hand takes."""
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+from omnigraph.api.results import Commit
+from omnigraph.api.texts import read_source
+from omnigraph.errors import UserInputError
+from omnigraph.remote.transport import KEY
+
+Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
+"""What a server loads: a file by its path, bytes or a stream of JSON lines, or records."""
+
+MESSAGE = "omnigraph-message"
+
+FIRST_PAGE = frozenset({"start", "cursor", "page_token"})
+"""Where reading begins: later pages begin where their token says."""
+
+_ALIKE = frozenset({"progress", "spark"})
+"""Arguments that change nothing about the result: a server leaves them out."""
+
+
+def refuse_local(given: Mapping[str, object]) -> None:
+    """Refuse arguments that only a graph at hand knows, unless they say what happens anyway."""
+    for name, value in given.items():
+        if name not in _ALIKE and value not in (None, False, "row"):
+            raise UserInputError(
+                f"{name}=… needs the storage of the graph, a server does not take it; nothing was sent",
+                hint="leave it out, or open the graph itself where it is stored: omnigraph.open(…)",
+            )
+
+
+def explain_absence(name: str) -> str:
+    """Say why a served graph has no call of `Graph`."""
+    return (
+        f"a served graph has no '{name}': it needs the storage of the graph; "
+        "open the graph itself where it is stored, with omnigraph.open(…)"
+    )
+
+
+def spell_start(since: str | Commit | None) -> dict[str, str]:
+    """Where the feed begins: after a commit, at a cursor, or with the first commit."""
+    if since is None:
+        return {"start": "beginning"}
+    text = str(since)
+    return {"start": f"after:{text}"} if text.isalnum() else {"cursor": text}
+
+
+def spell_headers(key: str | None, message: str | None = None) -> dict[str, str]:
+    """The headers of a write: its key, and the message of its commit, percent-encoded."""
+    given = {KEY: key, MESSAGE: None if message is None else quote(message)}
+    return {name: text for name, text in given.items() if text is not None}
+
+
+def spell_filters(
+    types: Sequence[str] | None, kinds: Sequence[str] | None, ops: Sequence[str] | None
+) -> dict[str, Any]:
+    """The filters of a comparison; what is not given is not asked."""
+    given = {"type": types, "kind": kinds, "op": ops}
+    return {name: list(values) for name, values in given.items() if values is not None}
+
+
+def spell_params(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The parameters of a query as JSON."""
+    if params is None:
+        return None
+    return {name: _spell_value(value) for name, value in params.items()}
+
+
+def _spell_value(value: Any) -> Any:
+    """A parameter as JSON: days and moments are texts."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return [_spell_value(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def read_lines(source: Lines) -> bytes:
+    """The body of a load: the bytes of a file or stream, or dicts as lines."""
+    if isinstance(source, str):
+        source = Path(source)
+    if isinstance(source, Path):
+        return read_source(source).text.encode()
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, io.IOBase) or hasattr(source, "read"):
+        found = source.read()
+        return found.encode() if isinstance(found, str) else bytes(found)
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise UserInputError(
+            f"a server loads JSON lines or dicts, not {type(source).__name__}; nothing was sent",
+            hint="load frames where the graph is stored",
+        )
+    return b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in source)
