@@ -100,10 +100,10 @@ OF_GRAPH = {
 }  # fmt: skip
 EXPLORER = {
     "POST /lint", "POST /complete", "GET /schema/graph", "GET /entity", "GET /entity/history", "GET /neighbours", "GET /log/graph",
-    "GET /diff/graph", "GET /table", "GET /index_status", "GET /doctor", "GET /recoveries",
+    "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries",
 }  # fmt: skip
-ADDED = {"GET /jobs", "POST /query/explain", "POST /mcp", *EXPLORER}
-"""Routes beside the list: long work, plans, the protocol of agents, which describes itself, and what the explorer asks."""
+ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *EXPLORER}
+"""Routes beside the list: long work, whole types, plans, the protocol of agents, which describes itself, and what the explorer asks."""
 
 
 @pytest.mark.parametrize("named", NAMED)
