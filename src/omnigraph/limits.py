@@ -234,6 +234,12 @@ KEY_MAP_ROWS_MAX = 2_000_000
 PATHS_MAX = 2**62
 """Matches one row of a result may stand for: counts are 64 bits wide."""
 
+PATHS_TRIED_MAX = 100_000
+"""Paths that a search for the best ones tries, of which a minimum of hops may leave out most."""
+
+PATH_PAIRS_ALONE_MAX = 64
+"""Pairs of nodes whose paths are searched pair by pair, from both ends; more pairs share a search from their starts."""
+
 MORSEL_ROWS = 1 << 20
 """Rows of bindings in flight between two operators: enough for NumPy's speed, little enough to hold many."""
 

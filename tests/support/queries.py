@@ -298,10 +298,30 @@ def pairs(*, extended: bool = False) -> st.SearchStrategy[PropertyMatch]:
     )
 
 
+def hops(*, extended: bool = False) -> st.SearchStrategy[Hops]:
+    """Bounds of a walk, with what chooses among paths and with a condition."""
+    here, small = st.just(NOWHERE), st.integers(0, 12)
+    bound = small | _variable_exprs
+    plain = st.builds(Hops, low=bound, high=st.none() | bound, span=here)
+    far = st.builds(Hops, low=bound, high=st.none(), unbounded=st.just(True), span=here)
+    chosen = st.builds(
+        Hops,
+        low=bound,
+        high=bound,
+        by=st.none() | edge_names,
+        best=st.none() | bound,
+        where=st.none() | conditions(extended=extended),
+        span=here,
+    )
+    every = st.builds(Hops, low=bound, high=bound, every=st.just(True), span=here)
+    return st.one_of(plain, far, chosen, every)
+
+
 def clauses(*, extended: bool = False) -> st.SearchStrategy[Clause]:
     """Clauses of a match, blocks inside blocks included."""
     here = st.just(NOWHERE)
     small = st.integers(0, 12)
+    walks = hops(extended=extended)
     simple: st.SearchStrategy[Clause] = st.one_of(
         st.builds(
             Binding,
@@ -316,8 +336,9 @@ def clauses(*, extended: bool = False) -> st.SearchStrategy[Clause]:
             edge=edge_names,
             right=variables,
             edge_variable=st.none() | variables,
+            others=st.lists(edge_names, max_size=2).map(tuple),
             undirected=st.booleans(),
-            hops=st.none() | st.builds(Hops, low=small, high=st.none() | small, span=here),
+            hops=st.none() | walks,
             span=here,
         ),
         st.builds(

@@ -131,7 +131,8 @@ class PropertyType:
     def arrow(self) -> pa.DataType:
         """The Arrow type; a Blob is its logical `large_binary`."""
         if self.fields:
-            return pa.struct([pa.field(name, type_.arrow) for name, type_ in self.fields])
+            record = pa.struct([pa.field(name, type_.arrow) for name, type_ in self.fields])
+            return pa.list_(pa.field("item", record, nullable=True)) if self.is_list else record
         if self.is_vector:
             return pa.list_(pa.field("item", pa.float32(), nullable=True), self.dimension)
         if self.is_list:

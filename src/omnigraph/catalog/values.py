@@ -6,7 +6,9 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
@@ -215,6 +217,8 @@ def json_column(
     column: pa.Array | pa.ChunkedArray, value_type: PropertyType, *, wire: bool = False
 ) -> list[Any]:
     """Spell a whole column for JSON, as `json_value` spells each value."""
+    if value_type.fields and value_type.is_list:
+        return _json_record_lists(whole(column), value_type, wire)
     if value_type.fields:
         return _json_records(whole(column), value_type, wire)
     if value_type.scalar is Scalar.STRING and not value_type.is_list:
@@ -233,6 +237,13 @@ def json_column(
             return [json_value(value, value_type, wire=True) for value in _values(array)]
         case _:
             return _values(array)
+
+
+def _json_record_lists(array: pa.Array, value_type: PropertyType, wire: bool) -> list[Any]:
+    """Spell lists of records, all records together."""
+    records = iter(_json_records(array.flatten(), replace(value_type, is_list=False), wire))
+    counts = pc.list_value_length(array).to_pylist()
+    return [None if count is None else list(islice(records, count)) for count in counts]
 
 
 def _json_records(array: pa.Array, value_type: PropertyType, wire: bool) -> list[Any]:

@@ -125,6 +125,9 @@ def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]
         yield from _describe(owner, ids=_IDS if isinstance(owner, EdgeType) else _IDS[:1])
     elif len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "ROW":
         yield from _describe(scope.written_type(), ids=())
+    elif (walked := scope.walked_type(expected.opened)) is not None:
+        if taken[-1].type in (*_TESTED, "_BY"):
+            yield from _describe(walked, ids=())
     elif taken and taken[-1].type in _TESTED and "_WHERE" in (one.type for one in taken):
         yield from _describe(scope.written_type(), ids=_ENDS)
     elif (
@@ -197,6 +200,14 @@ class Scope:
             if before.type in _WRITES and token.type == "TYPE":
                 return self._find(str(token))
         return None
+
+    def walked_type(self, opened: Sequence[int]) -> TableType | None:
+        """The edge type whose walk the innermost braces bound."""
+        braces = [one for one in opened if self._tokens[one].type == "LBRACE"]
+        before = (
+            [one for one in self._tokens[: braces[-1]] if one.type != "GREATER"] if braces else []
+        )
+        return self.catalog.edge(str(before[-1])) if before and before[-1].type == "WORD" else None
 
     def braced_type(self, opened: int) -> TableType | None:
         """The type whose properties an open brace lists."""

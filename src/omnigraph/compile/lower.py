@@ -197,7 +197,9 @@ def _lower_order(
     if isinstance(keys[0], Nearest | Bm25 | Rrf):
         return _lower_rank(rows, keys[0], shown, _window(read))
     by = tuple(key for key in keys if isinstance(key, SortBy))
-    return Sort(input=rows, keys=by, ties=tuple(one.name for one in shown))
+    # Paths come last: their order is that of the search, between the same ends.
+    ties = sorted(shown, key=lambda one: one.kind is VariableKind.PATH)
+    return Sort(input=rows, keys=by, ties=tuple(one.name for one in ties))
 
 
 def _resolve_key(key: SortKey, columns: dict[str, ItemExpr]) -> SortBy | Ranking | None:

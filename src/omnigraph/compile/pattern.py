@@ -241,7 +241,7 @@ def _join_components(
     outer = () if alone else tuple(sorted(pattern.outer))
     own = [one.name for one in pattern.variables if one.kind is VariableKind.NODE]
     parts: list[Operator] = []
-    hops = pattern.hops
+    hops, late = _split_late(pattern.hops, traits)
     if base is not None:
         root, hops = _walk(base, list_bound_variables(base), hops, setting, traits)
         parts.append(root)
@@ -255,7 +255,20 @@ def _join_components(
         tree, hops = _walk(scan, list_bound_variables(scan), hops, setting, traits)
         parts.append(tree)
     assert not hops, "every hop is connected to a scan or to an outer variable"
-    return _product(parts, pairs)
+    whole = _product(parts, pairs)
+    return _walk(whole, list_bound_variables(whole), late, setting, traits)[0]
+
+
+def _split_late(hops: tuple[Hop, ...], traits: _Traits) -> tuple[tuple[Hop, ...], tuple[Hop, ...]]:
+    """Set apart the paths between two single nodes: with both ends known they are searched from both."""
+    late = tuple(
+        hop
+        for hop in hops
+        if hop.path is not None
+        and hop.left != hop.right
+        and all(traits.of(end).is_point for end in (hop.left, hop.right))
+    )
+    return tuple(hop for hop in hops if hop not in late), late
 
 
 def _product(parts: list[Operator], pairs: frozenset[frozenset[str]]) -> Operator:

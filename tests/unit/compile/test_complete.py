@@ -98,3 +98,10 @@ def test_a_completion_says_what_it_is_and_what_it_replaces() -> None:
 )
 def test_a_body_without_its_head_is_recognised(text: str, bare: bool) -> None:
     assert is_bare(text) is bare
+
+
+@pytest.mark.parametrize("begun", ["{1,8 by ", "{1,8 where ", "{1,8 by since where not "])
+def test_a_walk_offers_the_properties_of_its_edges(begun: str) -> None:
+    walk = "match { $a: Person  $a $w:knows"
+    assert "since" in offered(walk + begun)
+    assert {"by", "best", "all", "where"} <= set(offered(walk + "{1,8 "))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.mixed import is_mixed, number_types
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import INTEGERS, PropertyType, Scalar
-from omnigraph.compile.check.context import Bound, Context, Scope
+from omnigraph.compile.check.context import Bound, Context, Scope, find_aggregated_paths
 from omnigraph.compile.check.expressions import (
     check_operand,
     comparable,
@@ -20,11 +20,13 @@ from omnigraph.compile.check.expressions import (
     refuse_blob,
     render_expression,
     render_type,
+    report_path_misuse,
 )
 from omnigraph.compile.check.functions import (
     RULES,
     TEXT,
     TRUTH,
+    WHOLE,
     find_common_type,
     give_type,
     is_duration,
@@ -50,6 +52,7 @@ from omnigraph.compile.checked import (
     Not,
     Operand,
     ParamRef,
+    PathValue,
     PropertyRef,
     TextMatch,
     Truth,
@@ -357,6 +360,8 @@ def check_value(expr: tree.Expr, scope: Scope, context: Context) -> Operand | No
             return _check_case(expr, scope, context)
         case tree.BlockExpr():
             return context.check_block(expr, scope, context)
+        case tree.AggregateExpr() if find_aggregated_paths(expr, scope):
+            return _check_path_aggregate(expr, scope, context)
         case tree.AggregateExpr() if scope.aliases is not None:
             return check_aggregate(expr, scope, context)
         case tree.AggregateExpr():
@@ -455,6 +460,8 @@ def _check_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand 
     match expr.function:
         case "id" | "type" | "from" | "to" | "entity":
             return _check_entity_call(expr, scope, context)
+        case "hops" | "nodes" | "edges":
+            return _check_path_call(expr, scope, context)
         case "duration":
             return _check_duration(expr, context)
         case "coalesce":
@@ -515,6 +522,9 @@ def _check_entity_call(expr: tree.CallExpr, scope: Scope, context: Context) -> O
         return None
     if bound.variable is None:
         return None
+    if bound.variable.kind is VariableKind.PATH:
+        report_path_misuse(bound.variable.name, expr.span, context)
+        return None
     if expr.function in _ENDS and bound.variable.kind is not VariableKind.EDGE:
         message = f"{expr.function} takes an edge variable, '${bound.variable.name}' is a node"
         context.findings.report("T52", expr.span, message)
@@ -573,6 +583,83 @@ def _refer(entity: EntityRef, name: str, type_: PropertyType) -> PropertyRef:
     nullable = type_.nullable or entity.type.nullable
     return PropertyRef(
         variable=entity.variable, property=name, type=replace(type_, nullable=nullable)
+    )
+
+
+# ---- paths
+
+
+def _check_path_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand | None:
+    """Check a function of a path: its hops, its nodes, its edges."""
+    argument = expr.arguments[0] if len(expr.arguments) == 1 else None
+    bound = scope.find(argument.name) if isinstance(argument, tree.VariableExpr) else None
+    if bound is not None and bound.variable is None:
+        return None
+    if bound is None or bound.variable is None or bound.walked is None:
+        message = (
+            f"{expr.function} takes a path, the variable of a walk with bounds: $w:edge{{1,8}}"
+        )
+        context.findings.report("T69", expr.span, message)
+        return None
+    found = PathValue(
+        variable=bound.variable.name,
+        function=expr.function,  # type: ignore[arg-type]
+        walked=bound.walked.name,
+        type=replace(WHOLE, nullable=bound.nullable),
+        span=expr.span,
+    )
+    if expr.function == "hops":
+        return found
+    if expr.function == "nodes":
+        return replace(found, type=replace(TEXT, is_list=True, nullable=bound.nullable))
+    return _list_edges(expr, found, Bound(bound.walked), context)
+
+
+def _list_edges(expr: tree.CallExpr, found: PathValue, walked: Bound, context: Context) -> Operand:
+    """The edges of a path as structs, which tell their type where there are several."""
+    assert walked.variable is not None
+    entity = EntityRef(variable=walked.variable.name, type=TEXT, span=expr.span)
+    whole = _make_struct(expr, entity, walked, context)
+    assert isinstance(whole, Call), "an entity as a struct is a call"
+    fields, arguments = whole.type.fields, whole.arguments
+    if is_mixed(walked.variable.type_name):
+        names = name_types(walked.variable, context.catalog)
+        kind = Call(function="type", arguments=(entity, names), type=TEXT, span=expr.span)
+        fields, arguments = (("type", TEXT), *fields), (kind, *arguments)
+    return replace(
+        found,
+        argument=replace(whole, arguments=arguments, type=replace(whole.type, fields=fields)),
+        type=replace(whole.type, fields=fields, is_list=True, nullable=found.type.nullable),
+    )
+
+
+def _check_path_aggregate(
+    expr: tree.AggregateExpr, scope: Scope, context: Context
+) -> PathValue | None:
+    """Check an aggregate over the edges of a path, which is a value of its row."""
+    paths = find_aggregated_paths(expr, scope)
+    leaves = tree.list_leaves(expr.argument)
+    others = {one.variable for one in leaves if isinstance(one, tree.PropertyExpr)} - {*paths}
+    if len(paths) > 1 or others:
+        names = ", ".join(f"${one}" for one in sorted({*paths, *others}))
+        message = f"{expr.function} of a path is about its edges alone, this one reads {names}"
+        context.findings.report("T69", expr.span, message)
+        return None
+    ((name, bound),) = paths.items()
+    found = check_aggregate(expr, Scope(names={name: Bound(bound.walked)}), context)
+    if found is None:
+        return None
+    assert bound.variable is not None
+    assert bound.walked is not None
+    return PathValue(
+        variable=bound.variable.name,
+        function=found.function,
+        walked=bound.walked.name,
+        argument=found.argument,
+        type=replace(found.type, nullable=found.type.nullable or bound.nullable),
+        distinct=found.distinct,
+        fraction=found.fraction,
+        span=expr.span,
     )
 
 

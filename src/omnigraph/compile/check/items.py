@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.conditions import check_value
-from omnigraph.compile.check.context import Context, Scope
+from omnigraph.compile.check.context import Context, Scope, aggregates_rows
 from omnigraph.compile.check.expressions import (
     function_name,
     is_null,
@@ -28,6 +28,7 @@ from omnigraph.compile.checked import (
     Nearest,
     Operand,
     ParamRef,
+    PathValue,
     PropertyRef,
     Rrf,
     TextMatch,
@@ -46,7 +47,7 @@ def check_columns(
 ) -> tuple[Column, ...]:
     """Check the items in order; those that are wrong have been reported and are left out."""
     scope.aliases = {}
-    grouped = any(tree.has_aggregate(item.expr) for item in read.items)
+    grouped = any(aggregates_rows(item.expr, scope) for item in read.items)
     found: list[Column] = []
     named: set[str] = set()
     for item in read.items:
@@ -212,14 +213,14 @@ def can_be_key(expr: ItemExpr) -> bool:
     """Whether an expression may differ from row to row, and is not a score."""
     if isinstance(expr, TextMatch | Nearest | Bm25 | Rrf):
         return False
-    return any(isinstance(one, PropertyRef | EntityRef | Field) for one in walk(expr))
+    return any(isinstance(one, PropertyRef | EntityRef | Field | PathValue) for one in walk(expr))
 
 
 def is_grouped(expr: object, keys: set[ItemExpr]) -> bool:
     """Whether an expression is made of aggregates, group keys and constants."""
     if isinstance(expr, Aggregate) or expr in keys:
         return True
-    if isinstance(expr, PropertyRef | EntityRef | Field):
+    if isinstance(expr, PropertyRef | EntityRef | Field | PathValue):
         return False
     return all(is_grouped(part, keys) for part in list_children(expr))
 

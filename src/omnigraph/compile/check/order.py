@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from omnigraph.compile.check.conditions import check_value
-from omnigraph.compile.check.context import Context, Scope
+from omnigraph.compile.check.context import Context, Scope, aggregates_rows
 from omnigraph.compile.check.expressions import (
     check_variable,
     function_name,
@@ -44,7 +44,7 @@ def check_sort_keys(
     rows = _Rows(
         aliases={name: item for item in read.items if (name := _find_word(item)) is not None},
         columns={column.name: column for column in columns},
-        grouped=read.distinct or any(tree.has_aggregate(item.expr) for item in read.items),
+        grouped=read.distinct or any(aggregates_rows(item.expr, scope) for item in read.items),
     )
     found: list[SortKey] = []
     for key in read.order:
@@ -119,7 +119,7 @@ def _by_alias(
 def _by_value(
     expr: tree.Expr, rows: _Rows, descending: bool, scope: Scope, context: Context
 ) -> SortKey | None:
-    if tree.has_aggregate(expr) and not rows.grouped:
+    if aggregates_rows(expr, scope) and not rows.grouped:
         _not_a_key(expr, "project the aggregate under an alias and order by that", context)
         return None
     found = check_value(expr, scope, context)

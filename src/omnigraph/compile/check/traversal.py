@@ -51,6 +51,8 @@ def check_traversal(clause: tree.Traversal, block: Block, context: Context) -> N
     name = _name_walked(clause, block, context)
     edges = _find_edges(clause, context)
     low, high = _check_bounds(clause.hops, edges, context)
+    if edges:
+        _refuse_lone_path(clause, name, edges[0], context)
     right = _end(clause.right, block, context)
     direction = _direction(clause, edges[0], left, right, context) if edges else None
     poisoned = any(end is not None and end.variable is None for end in (left, right))
@@ -255,6 +257,21 @@ def _find_bounds_problem(hops: tree.Hops, edges: Sequence[EdgeType]) -> str | No
     return None
 
 
+def _refuse_lone_path(
+    clause: tree.Traversal, name: tree.Name | None, edge: EdgeType, context: Context
+) -> None:
+    """Report a path over an edge that has no second hop: the edge itself can be named."""
+    if name is None or not is_path(clause.hops) or edge.source == edge.target:
+        return
+    assert clause.hops is not None, "a path has bounds"
+    context.findings.report(
+        "T68",
+        clause.hops.span,
+        f"edge '{edge.name}' leads from {edge.source} to {edge.target} and is walked once, so there is no path of it",
+        fix=f"${name.text}:{clause.edge.text}",
+    )
+
+
 def _show_bound(bound: tree.HopBound | None) -> str:
     if bound is None:
         return ""
@@ -284,10 +301,6 @@ def _name_walked(clause: tree.Traversal, block: Block, context: Context) -> tree
     if name is None:
         return None
     what = "path" if is_path(clause.hops) else "edge"
-    if is_path(clause.hops):
-        report_edge_misuse(
-            name.text, name.span, "names one edge, and these bounds walk over several", context
-        )
     if name.text in (clause.left.text, clause.right.text):
         how = f"names an end of this traversal, not its {what}"
         report_edge_misuse(name.text, name.span, how, context)

@@ -114,6 +114,11 @@ class Slot:
     optional: bool = False
     key: str | None = None
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether a row cannot be named by it: it has no name of its own, or no id."""
+        return self.anonymous or self.kind is VariableKind.PATH
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

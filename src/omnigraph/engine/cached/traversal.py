@@ -10,6 +10,8 @@ from omnigraph.values import dataclass
 MODE = "OMNIGRAPH_TRAVERSAL_MODE"
 FRONTIER = "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER"
 HOPS = "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS"
+PATH_HOPS = "OMNIGRAPH_PATH_HOPS_MAX"
+PATH_BYTES = "OMNIGRAPH_PATH_BYTES_MAX"
 
 
 class Mode(StrEnum):
@@ -22,23 +24,27 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traversal:
-    """How a read may walk edges; the bounds say up to which size indexes are used."""
+    """How a read may walk edges: up to which size indexes are used, how long a path may be, what paths may hold."""
 
     mode: Mode = Mode.AUTO
     frontier_max: int = 1_024
     hops_max: int = 6
+    path_hops_max: int = 64
+    path_bytes_max: int = 1 << 30
 
 
 def traversal_of(environment: Mapping[str, str] | None = None) -> Traversal:
     """Read the settings from the environment; refuse a wrong value by name."""
     given = os.environ if environment is None else environment
-    if MODE not in given and FRONTIER not in given and HOPS not in given:
+    if not any(name in given for name in (MODE, FRONTIER, HOPS, PATH_HOPS, PATH_BYTES)):
         return _DEFAULT
     default = Traversal()
     return Traversal(
         mode=_mode(given.get(MODE, default.mode)),
         frontier_max=_bound(FRONTIER, given.get(FRONTIER), default.frontier_max),
         hops_max=_bound(HOPS, given.get(HOPS), default.hops_max),
+        path_hops_max=_bound(PATH_HOPS, given.get(PATH_HOPS), default.path_hops_max),
+        path_bytes_max=_bound(PATH_BYTES, given.get(PATH_BYTES), default.path_bytes_max),
     )
 
 

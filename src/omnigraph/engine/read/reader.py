@@ -25,6 +25,7 @@ from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.mixed_entities import MixedEntities, tag
 from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.evaluate import Leaf
+from omnigraph.engine.read.graph.path_store import PathStore
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.snapshot_tables import SnapshotTables
 from omnigraph.errors import QueryError
@@ -52,6 +53,14 @@ class Reader:
     profile: Profile | None = None
     scored: dict[Ranking, Scored] = field(default_factory=dict)
     """The scores of `Rank`: a fused score cannot be computed from the remaining rows alone."""
+    found_paths: list[PathStore] = field(default_factory=list)
+
+    @property
+    def paths(self) -> PathStore:
+        """The paths that the query has found; a path variable holds their numbers."""
+        if not self.found_paths:
+            self.found_paths.append(PathStore(self.traversal.path_bytes_max))
+        return self.found_paths[0]
 
     def entities(self, variable: str) -> Entities | MixedEntities:
         """The entities that a variable ranges over."""

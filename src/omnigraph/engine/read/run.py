@@ -30,10 +30,11 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.visit import list_bound_variables
 from omnigraph.engine.read.bindings import Bindings, concat, distinct
 from omnigraph.engine.read.operators.expand import expand
-from omnigraph.engine.read.operators.expand_mixed import expand_any, expand_mixed
+from omnigraph.engine.read.operators.expand_mixed import expand_any, expand_mixed, walk_mixed
 from omnigraph.engine.read.operators.filter import keep_all, keep_groups
 from omnigraph.engine.read.operators.group import group
 from omnigraph.engine.read.operators.join import anti, attach, optional, product, semi
+from omnigraph.engine.read.operators.paths import find_paths
 from omnigraph.engine.read.operators.row_order import bounds
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_columns
 from omnigraph.engine.read.operators.scan import scan
@@ -146,7 +147,8 @@ class _Run:
                 for rows in self.bindings(operator.input):
                     yield from walk(operator, rows, self.reader)
             case FindPaths():
-                raise InternalError("paths are not found yet; nothing was read")
+                for rows in self.bindings(operator.input):
+                    yield from walk_mixed(find_paths, operator, rows.unweighted(), self.reader)
             case Filter(conditions=conditions):
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)

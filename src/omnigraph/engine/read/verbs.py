@@ -38,6 +38,7 @@ from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.expand_mixed import list_steps
+from omnigraph.engine.read.operators.paths import name_algorithm
 from omnigraph.engine.read.operators.scan import access_of, split_scan
 from omnigraph.engine.read.past_schema import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step, steps_of
@@ -204,7 +205,10 @@ def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
             yield from (
                 f"{one.edge}: {hop_note(one, reader)}" for one in list_steps(operator, reader)
             )
-        case Expand() | FindPaths():
+        case FindPaths():
+            yield name_algorithm(operator)
+            yield hop_note(operator, reader)
+        case Expand():
             yield hop_note(operator, reader)
         case Rank(ranking=ranking):
             yield from _ranking_notes(ranking, reader)

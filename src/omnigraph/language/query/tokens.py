@@ -184,6 +184,7 @@ CALLS = (
     *("coalesce", "lower", "upper", "trim", "length", "substring", "replace", "concat"),
     *("abs", "round", "floor", "ceil", "year", "month", "day", "date_trunc", "duration"),
     *("size", "first", "last", "id", "type", "from", "to", "entity"),
+    *("hops", "nodes", "edges"),
 )
 """The functions of values."""
 

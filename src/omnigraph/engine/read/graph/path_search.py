@@ -32,13 +32,15 @@ _SLACK = 1e-9
 class PathGraph:
     """The edges that paths may take: forward as a traversal is written, and back.
 
-    `rank` orders edges by their ids, among those that it is given; `weigh` gives their costs.
+    `rank` orders edges by their ids, among those that it is given; `names` gives what orders them among all; `weigh`
+    gives their costs.
     """
 
     forward: Step
     back: Step
     slots: Slots
     rank: Callable[[RowIds], Integers]
+    names: Callable[[RowIds], tuple[object, ...]]
     weigh: Callable[[RowIds], Costs] | None
     store: PathStore
 
@@ -95,6 +97,17 @@ class Aim:
     rest: Costs
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barred:
+    """What a path must avoid: nodes, and edges for its first hop."""
+
+    nodes: tuple[int, ...] = ()
+    edges: frozenset[int] = frozenset()
+
+
+NOTHING_BARRED = Barred()
+
+
 @dataclass(slots=True)
 class Found:
     """The layers of a search, the first without a hop, and the loops of its origins."""
@@ -109,7 +122,13 @@ class Found:
 
 
 def search(
-    graph: PathGraph, origins: RowIds, high: int, *, backward: bool, aim: Aim | None = None
+    graph: PathGraph,
+    origins: RowIds,
+    high: int,
+    *,
+    backward: bool,
+    aim: Aim | None = None,
+    barred: Barred = NOTHING_BARRED,
 ) -> Found:
     """Find the best path of up to `high` hops from every origin to every node.
 
@@ -120,12 +139,15 @@ def search(
     first = _begin(graph, origins)
     best = _Best(graph, len(origins))
     best.improve(graph.slots.of(origins) + first.origins * graph.width, first.costs)
+    best.bar(graph.slots.of(np.array(barred.nodes, dtype=np.int64)))
     found = Found([first], first.take(no_row_ids()))
     most = np.inf if aim is None else aim.most
     for hop in range(1, high + 1):
         check_cancelled()
         front = found.layers[-1]
         candidates = _step(graph, step, front)
+        if hop == 1 and barred.edges:
+            candidates = candidates.take(~np.isin(candidates.edges, list(barred.edges)))
         if hop == 1:
             found.loops = _find_loops(graph, candidates, origins)
         cells = candidates.origins * graph.width + graph.slots.of(candidates.nodes)
@@ -142,12 +164,13 @@ def search(
         best.improve(layer.origins * graph.width + graph.slots.of(layer.nodes), layer.costs)
         if aim is not None and layer.costs is not None:
             arrived = layer.costs[layer.nodes == aim.target]
-            most = min(most, _loosen(arrived.min())) if len(arrived) else most
+            most = min(most, loosen(arrived.min())) if len(arrived) else most
         found.layers.append(layer)
     return found
 
 
-def _loosen(cost: Any) -> float:
+def loosen(cost: Any) -> float:
+    """A bound that also lets a cost pass which is greater by rounding alone."""
     return float(cost) * (1 + _SLACK)
 
 
@@ -205,6 +228,10 @@ class _Best:
             return ~self._seen[cells]
         assert self._costs is not None
         return np.asarray(costs < self._costs[cells])
+
+    def bar(self, cells: Integers) -> None:
+        """Let nothing be better there."""
+        self.improve(cells, np.full(len(cells), -np.inf))
 
     def improve(self, cells: Integers, costs: Costs | None) -> None:
         if self._seen is not None:
@@ -295,7 +322,7 @@ def store_labels(found: Found, labels: Labels, store: PathStore, *, backward: bo
     numbers = np.empty(len(labels.hops), dtype=np.int64)
     for hops in np.unique(labels.hops):
         rows = np.flatnonzero(labels.hops == hops)
-        nodes, edges = _trace(found.layers, int(hops), labels.places[rows])
+        nodes, edges = trace(found.layers, int(hops), labels.places[rows])
         if backward:
             nodes, edges = nodes[:, ::-1], edges[:, ::-1]
         numbers[rows] = store_matrix(nodes, edges, store)
@@ -308,9 +335,10 @@ def store_matrix(nodes: Integers, edges: Integers, store: PathStore) -> RowIds:
     return store.add(lengths, nodes.reshape(-1), edges.reshape(-1))
 
 
-def _trace(
+def trace(
     layers: Sequence[Layer], hops: int, places: Integers
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The nodes and the edges of the paths of labels of one layer, a row each, from the origin on."""
     nodes = np.empty((len(places), hops + 1), dtype=np.int64)
     edges = np.empty((len(places), hops), dtype=np.int64)
     for at in range(hops, 0, -1):
@@ -319,3 +347,68 @@ def _trace(
         places = layer.parents[places]
     nodes[:, 0] = layers[0].nodes[places]
     return nodes, edges
+
+
+# ---- all paths
+
+
+def store_all(
+    graph: PathGraph, found: Found, labels: Labels, *, backward: bool
+) -> tuple[Integers, RowIds]:
+    """Store every path with as few hops as a label has, by edge ids, and give the row of its label and its number."""
+    distance = np.full(len(found.layers[0].nodes) * graph.width, _FAR, dtype=np.uint16)
+    for hops, layer in enumerate(found.layers):
+        distance[layer.origins * graph.width + graph.slots.of(layer.nodes)] = hops
+    origins, nodes = read_ends(found, labels)
+    rows, numbers = [no_row_ids()], [no_row_ids()]
+    for hops in np.unique(labels.hops).tolist():
+        chosen = np.flatnonzero(labels.hops == hops)
+        of_label, on_way, edges = _walk_back(
+            graph, distance, origins[chosen], nodes[chosen], hops, backward=backward
+        )
+        if not backward:
+            on_way, edges = on_way[:, ::-1], edges[:, ::-1]
+        order = _order_paths(graph, of_label, edges)
+        rows.append(chosen[of_label[order]])
+        numbers.append(store_matrix(on_way[order], edges[order], graph.store))
+    return np.concatenate(rows), np.concatenate(numbers)
+
+
+_FAR = 65535
+
+
+def _walk_back(
+    graph: PathGraph,
+    distance: npt.NDArray[np.uint16],
+    origins: Integers,
+    nodes: RowIds,
+    hops: int,
+    *,
+    backward: bool,
+) -> tuple[Integers, Integers, Integers]:
+    """Walk from nodes to their origins on every way that comes nearer with each hop."""
+    step = graph.forward if backward else graph.back
+    rows, on_way = count_up(len(nodes)), nodes.reshape(-1, 1)
+    edges = np.empty((len(nodes), 0), dtype=np.int64)
+    for left in range(hops - 1, -1, -1):
+        check_cancelled()
+        here = on_way[:, -1]
+        walk = step(here).walk(here)
+        assert walk.edges is not None, "paths are searched by edge"
+        cells = origins[rows[walk.rows]] * graph.width + graph.slots.of(walk.targets)
+        nearer = np.flatnonzero(distance[cells] == left)
+        taken = walk.rows[nearer]
+        size = on_way.nbytes + edges.nbytes
+        graph.store.spend(16 * len(nearer) * (hops - left + 1))
+        rows = rows[taken]
+        on_way = np.column_stack([on_way[taken], walk.targets[nearer]])
+        edges = np.column_stack([edges[taken], walk.edges[nearer]])
+        graph.store.release(size)
+    graph.store.release(on_way.nbytes + edges.nbytes)
+    return rows, on_way, edges
+
+
+def _order_paths(graph: PathGraph, rows: Integers, edges: Integers) -> Integers:
+    """Order paths by their row, then by their edge ids from the left."""
+    ranks = graph.rank(edges.reshape(-1)).reshape(edges.shape)
+    return np.lexsort((*ranks.T[::-1], rows))

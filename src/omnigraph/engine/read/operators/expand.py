@@ -33,7 +33,7 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
             yield _merge_equal_rows(operator, _walk_edges(operator, adjacency, block))
 
 
-def empty_result(operator: Expand, bindings: Bindings) -> Bindings:
+def empty_result(operator: Expand | FindPaths, bindings: Bindings) -> Bindings:
     """What a walk gives for no rows."""
     rows = bindings.only(operator.keep)
     for name in operator.binds:

@@ -1,13 +1,13 @@
 """Walks whose ends or edges are of several types: each type by itself, then together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from omnigraph.catalog.mixed import split_types
 from omnigraph.compile.checked import Direction
-from omnigraph.compile.plan.operators import Expand, Multiplicity
+from omnigraph.compile.plan.operators import Expand, FindPaths, Multiplicity
 from omnigraph.engine.read.bindings import Bindings, codes, concat
 from omnigraph.engine.read.columns.mixed_entities import numbers_of, tag, untag
 from omnigraph.engine.read.columns.row_ids import count_up
@@ -69,7 +69,17 @@ def _tag_edges(step: Expand, table: Bindings, reader: Reader) -> Bindings:
 
 
 def expand_mixed(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
-    """Walk one edge type between variables of which some are of several types."""
+    """Walk between variables of which some are of several types."""
+    return walk_mixed(expand, operator, bindings, reader)
+
+
+def walk_mixed(
+    walk: Callable[..., Iterator[Bindings]],
+    operator: Expand | FindPaths,
+    bindings: Bindings,
+    reader: Reader,
+) -> Iterator[Bindings]:
+    """Walk as between variables of one type, and let those of several types carry the number of their type."""
     edge = reader.snapshot.catalog.edges[split_types(operator.edge)[0]]
     near, far = edge.source, edge.target
     if operator.direction is Direction.IN:
@@ -78,7 +88,7 @@ def expand_mixed(operator: Expand, bindings: Bindings, reader: Reader) -> Iterat
     mixed = {name: one for name, one in ends.items() if reader.is_mixed(name)}
     reached = {operator.target: far, operator.source: near}
     both = {name: one for name, one in reached.items() if reader.is_mixed(name)}
-    for table in expand(operator, _narrow(bindings, mixed, reader), reader):
+    for table in walk(operator, _narrow(bindings, mixed, reader), reader):
         yield _widen(table, both, reader)
 
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compile.checked import VariableKind
 from omnigraph.compile.plan.operators import Window
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import flatten_lists, unify_zeros
@@ -65,7 +66,9 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
-    """Rank rows by the ids of a variable."""
+    """Rank rows by the ids of a variable; paths by the order in which they were found."""
+    if reader.plan.by_name[variable].kind is VariableKind.PATH:
+        return pa.array(rows.columns[variable])
     return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
 
 

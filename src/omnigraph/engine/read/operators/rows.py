@@ -26,6 +26,7 @@ from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import unify_zeros
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
 from omnigraph.engine.read.evaluate import Fixed, Leaf, evaluate
+from omnigraph.engine.read.operators.path_values import path_column
 from omnigraph.engine.read.operators.search import scores, text_truth
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
@@ -84,7 +85,14 @@ class BindingSource:
 
     def path(self, asked: PathValue) -> pa.Array:
         """A value of the path of each row."""
-        raise InternalError(f"${asked.variable} is no path; nothing was changed")
+
+        def evaluate_edges(edges: Bindings) -> pa.Array:
+            assert asked.argument is not None, "what is asked of edges is an expression"
+            return evaluate(asked.argument, BindingSource(bindings=edges, reader=self.reader))
+
+        return path_column(
+            asked, self.bindings.columns[asked.variable], self.reader, evaluate_edges
+        )
 
     def identity(self, entity: EntityRef) -> pa.Array:
         """The row ids of a variable."""
@@ -116,7 +124,7 @@ class BindingSource:
         named = (
             f"${name} = {self.reader.entities(name).id_texts(row_ids)[0].as_py()}"
             for name, row_ids in sorted(row.columns.items())
-            if not self.reader.plan.by_name[name].anonymous
+            if not self.reader.plan.by_name[name].is_hidden
         )
         return ", ".join(named) or "of the result"
 

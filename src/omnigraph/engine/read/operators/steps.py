@@ -142,7 +142,11 @@ class Steps:
         layouts = tuple(
             (one.edges.layout, one.sources.layout, one.targets.layout) for one in self.topologies
         )
-        key = (layouts, "steps", self.edge, self.direction, unit, self._filled())
+        return self.key_of(layouts, "steps", self.edge, self.direction, unit)
+
+    def key_of(self, *parts: Hashable) -> Hashable | None:
+        """What names something about these edges in the cache; None if a value of the condition cannot."""
+        key = (*parts, self._filled())
         try:
             hash(key)
         except TypeError:
