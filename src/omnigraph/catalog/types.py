@@ -80,6 +80,10 @@ class PropertyType:
     dimension: int | None = None
     fields: tuple[tuple[str, PropertyType], ...] = ()
 
+    def with_nullable(self, nullable: bool) -> PropertyType:
+        """The same type, with NULL among its values or without."""
+        return self if nullable is self.nullable else replace(self, nullable=nullable)
+
     @property
     def is_vector(self) -> bool:
         """Whether this is `Vector(n)`."""

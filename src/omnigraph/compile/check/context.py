@@ -122,32 +122,29 @@ class Namer:
                 return name
 
 
-def list_introductions(clauses: Iterable[tree.Clause]) -> Counter[str]:
-    """Count how often each name stands where a variable may be introduced, nested blocks included."""
-    found: Counter[str] = Counter()
+def list_introductions(clauses: Iterable[tree.Clause]) -> Iterator[str]:
+    """List every name that stands where a variable may be introduced, nested blocks included."""
     for clause in clauses:
         match clause:
             case tree.Binding():
-                found[clause.variable.text] += 1
+                yield clause.variable.text
             case tree.Traversal():
-                names = (clause.left, clause.right, clause.edge_variable)
-                found.update(name.text for name in names if name is not None)
+                yield clause.left.text
+                yield clause.right.text
+                if clause.edge_variable is not None:
+                    yield clause.edge_variable.text
             case tree.Negation() | tree.Optional():
-                found += list_introductions(clause.clauses)
+                yield from list_introductions(clause.clauses)
             case tree.Filter():
-                found += list_block_introductions(clause.condition)
-    return found
+                yield from list_block_introductions((clause.condition,))
 
 
-def list_block_introductions(*exprs: tree.Expr) -> Counter[str]:
-    """Count the names that the blocks inside expressions introduce."""
-    found: Counter[str] = Counter()
+def list_block_introductions(exprs: Iterable[tree.Expr]) -> Iterator[str]:
+    """List the names that the blocks inside expressions introduce."""
     for expr in exprs:
         if isinstance(expr, tree.BlockExpr):
-            found += list_introductions(expr.clauses)
-        for part in tree.list_parts(expr):
-            found += list_block_introductions(part)
-    return found
+            yield from list_introductions(expr.clauses)
+        yield from list_block_introductions(tree.list_parts(expr))
 
 
 def aggregates_rows(expr: tree.Expr, scope: Scope) -> bool:

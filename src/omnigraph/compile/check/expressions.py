@@ -1,7 +1,6 @@
 """Names inside expressions: properties, parameters, entities, literals and the clock."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import find_edge_type, find_node_type, is_mixed
 from omnigraph.catalog.model import Property, TableType, order_columns
@@ -58,11 +57,10 @@ def check_property(expr: tree.PropertyExpr, scope: Scope, context: Context) -> P
     if declared is None:
         _report_unknown_property(expr, bound.variable, context)
         return None
-    nullable = declared.type.nullable or bound.nullable
     return PropertyRef(
         variable=bound.variable.name,
         property=expr.property,
-        type=replace(declared.type, nullable=nullable),
+        type=declared.type.with_nullable(declared.type.nullable or bound.nullable),
         span=expr.span,
     )
 

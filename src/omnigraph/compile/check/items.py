@@ -1,7 +1,6 @@
 """The items of a return: columns, their names and types, and group keys."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.conditions import check_value
@@ -88,13 +87,12 @@ def _check_item_columns(
         return
     for declared in order_properties(bound.variable, context):
         if not declared.type.is_blob:
-            nullable = declared.type.nullable or bound.nullable
             yield (
                 f"{item.expr.variable}.{declared.name}",
                 PropertyRef(
                     variable=bound.variable.name,
                     property=declared.name,
-                    type=replace(declared.type, nullable=nullable),
+                    type=declared.type.with_nullable(declared.type.nullable or bound.nullable),
                     span=item.span,
                 ),
             )

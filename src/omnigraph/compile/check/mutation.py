@@ -10,7 +10,7 @@ from omnigraph.catalog.values import item_type
 from omnigraph.compile.check.assignments import check_assignments
 from omnigraph.compile.check.context import Bound, Context, Scope
 from omnigraph.compile.check.expressions import check_parameter
-from omnigraph.compile.check.read import check_stages, list_demands
+from omnigraph.compile.check.read import add_demands, check_stages
 from omnigraph.compile.check.row import check_returning, check_where, open_row, refuse_blocks
 from omnigraph.compile.check.target import ENDS, Target, find_target
 from omnigraph.compile.checked import (
@@ -178,7 +178,7 @@ class _Input:
         read = replace(
             self.match, columns=tuple(columns), blocks=tuple(self.scope.blocks[self.asked :])
         )
-        return replace(read, demands=list_demands(read))
+        return add_demands(read)
 
 
 def _open_input(query: tree.Query, statement: tree.Statement, context: Context) -> _Input | None:

@@ -1,7 +1,7 @@
 """The pattern of a match: its clauses in text order, nested blocks included."""
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import (
     find_node_type,
@@ -88,8 +88,11 @@ def _check_binding(clause: tree.Binding, block: Block, context: Context) -> None
     node = find_node_type(context.catalog, variable.type_name)
     checked = [check_property_match(m, variable.name, node, context) for m in clause.matches]
     matches: tuple[Condition, ...] = tuple(m for m in checked if m is not None)
-    bound = block.binds.get(variable.name) or Bind(variable=variable.name, type_name=node.name)
-    block.binds[variable.name] = replace(bound, matches=(*bound.matches, *matches))
+    before = block.binds.get(variable.name)
+    if before is not None:
+        matches = (*before.matches, *matches)
+    bound = Bind(variable=variable.name, type_name=node.name, matches=matches)
+    block.binds[variable.name] = bound
 
 
 def _find_bound_type(name: tree.Name, context: Context) -> str | None:
@@ -159,7 +162,7 @@ def _check_inner(
     word: str, written: tree.Negation | tree.BlockExpr, scope: Scope, context: Context
 ) -> Block:
     """Check a block whose variables are its own."""
-    inner = Block(scope=Scope(parent=scope), inside=list_introductions(written.clauses))
+    inner = Block(scope=Scope(parent=scope), inside=Counter(list_introductions(written.clauses)))
     _check_clauses(written.clauses, inner, context)
     _require_outer(word, inner, written.span, context)
     return inner

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from omnigraph.catalog.model import Catalog
@@ -27,7 +27,7 @@ from omnigraph.language.diagnostics import (
     query_error,
 )
 from omnigraph.language.query import tree
-from omnigraph.language.source import Source
+from omnigraph.language.source import Source, pause_collection
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 
 
@@ -48,7 +48,7 @@ def check_findings(
         catalog=catalog,
         params=check_parameters(query.params, report),
         findings=report,
-        namer=Namer(_list_names(query.body)),
+        namer=Namer(Counter(_list_names(query.body))),
         variables={},
         check_block=check_block,
     )
@@ -68,10 +68,11 @@ def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[
     """Check every query of a file, or raise everything that is wrong with any of them."""
     wrong = list(find_repeated_names(file))
     checked: list[Checked] = []
-    for query in file.queries:
-        one, found = check_findings(query, catalog, source)
-        wrong += found
-        checked += [one] if one is not None else []
+    with pause_collection(source):
+        for query in file.queries:
+            one, found = check_findings(query, catalog, source)
+            wrong += found
+            checked += [one] if one is not None else []
     if wrong:
         raise check_error(wrong, catalog, source)
     return tuple(checked)
@@ -119,39 +120,32 @@ def _problem(found: Diagnostic, catalog: Catalog) -> Problem:
     )
 
 
-def _list_names(body: tree.Read | tuple[tree.Statement, ...]) -> Counter[str]:
-    """Count where the names of variables are introduced."""
-    found: Counter[str] = Counter()
+def _list_names(body: tree.Read | tuple[tree.Statement, ...]) -> Iterator[str]:
+    """List the names of variables, as often as they are introduced."""
     if isinstance(body, tuple):
         for statement in body:
-            found += _list_statement_names(statement)
-        return found
-    found += list_introductions(body.clauses) + _list_shown_names(body)
-    found += _list_stage_names(body.stages)
+            yield from _list_statement_names(statement)
+        return
+    yield from _list_stage_names((*body.stages, body))
     for _, other in body.union:
-        found += _list_names(other)
-    return found
+        yield from _list_names(other)
 
 
-def _list_statement_names(statement: tree.Statement) -> Counter[str]:
+def _list_statement_names(statement: tree.Statement) -> Iterator[str]:
     if not isinstance(statement.origin, tree.Matched):
-        return Counter()
+        return
     set_ = () if isinstance(statement, tree.Delete) else statement.assignments
-    found = list_introductions(statement.origin.clauses)
-    found += _list_stage_names(statement.origin.stages)
-    return found + list_block_introductions(*(one.value for one in set_))
+    yield from list_introductions(statement.origin.clauses)
+    yield from _list_stage_names(statement.origin.stages)
+    yield from list_block_introductions(one.value for one in set_)
 
 
-def _list_stage_names(stages: Iterable[tree.Stage]) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _list_stage_names(stages: Iterable[tree.Stage | tree.Read]) -> Iterator[str]:
     for stage in stages:
-        found += list_introductions(stage.clauses) + _list_shown_names(stage)
-    return found
-
-
-def _list_shown_names(part: tree.Stage | tree.Read) -> Counter[str]:
-    shown = [*(item.expr for item in part.items), *part.having, *(key.expr for key in part.order)]
-    return list_block_introductions(*shown)
+        yield from list_introductions(stage.clauses)
+        yield from list_block_introductions(item.expr for item in stage.items)
+        yield from list_block_introductions(stage.having)
+        yield from list_block_introductions(key.expr for key in stage.order)
 
 
 # ---- parameters

@@ -42,8 +42,8 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
         _check_joined(first, other, written, context)
     if read.union:
         _check_union_order(read, first, context)
-    checked = replace(first, union=joined, variables=context.variables)
-    return replace(checked, demands=list_demands(checked))
+    checked = replace(first, union=joined) if joined else first
+    return add_demands(checked)
 
 
 def _check_single(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
@@ -162,8 +162,13 @@ def _check_bound(
 _Use = tuple[HopBound | None, str, int | None]
 
 
-def list_demands(read: CheckedRead) -> tuple[Demand, ...]:
-    """What a read asks of its parameters."""
+def add_demands(read: CheckedRead) -> CheckedRead:
+    """The same read, with what it asks of its parameters."""
+    demands = _list_demands(read) if read.params else ()
+    return replace(read, demands=demands) if demands else read
+
+
+def _list_demands(read: CheckedRead) -> tuple[Demand, ...]:
     return tuple(
         Demand(parameter=used, word=word, least=least)
         for used, word, least in _uses(read)

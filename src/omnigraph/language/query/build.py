@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from lark import Token, Transformer, v_args
+from lark import Token
 
 from omnigraph.language.query.tokens import span_of
 from omnigraph.language.query.tree import (
@@ -112,16 +112,19 @@ def _block(parts: tuple[Any, ...]) -> _Block:
 
 
 def _join_spans(first: Any, last: Any) -> Span:
-    start = first.start_pos if isinstance(first, Token) else first.span.start
-    return Span(start or 0, (last.end_pos if isinstance(last, Token) else last.span.end) or 0)
+    by_token, to_token = first.__class__ is Token, last.__class__ is Token
+    return Span(
+        first.start_pos if by_token else first.span.start,
+        last.end_pos if to_token else last.span.end,
+    )
 
 
 def _name(token: Token) -> Name:
-    return Name(str(token), span_of(token))
+    return Name(token.value, span_of(token))
 
 
 def _variable(token: Token) -> Name:
-    return Name(token[1:], span_of(token))
+    return Name(token.value[1:], span_of(token))
 
 
 def _chain_stages(
@@ -141,8 +144,7 @@ def _literal(
     return LiteralExpr(form=form, value=value, span=_join_spans(tokens[0], tokens[-1]))
 
 
-@v_args(inline=True)
-class TreeBuilder(Transformer[Token, Any]):
+class TreeBuilder:
     """One method per rule of `query.lark`; it keeps no state, so that one parser serves all."""
 
     # ---- files and queries
@@ -486,14 +488,14 @@ class TreeBuilder(Transformer[Token, Any]):
     # ---- expressions
 
     def alias(self, word: Token) -> AliasExpr:
-        return AliasExpr(name=str(word), span=span_of(word))
+        return AliasExpr(name=word.value, span=span_of(word))
 
     def variable(self, token: Token) -> VariableExpr:
-        return VariableExpr(name=token[1:], span=span_of(token))
+        return VariableExpr(name=token.value[1:], span=span_of(token))
 
     def property_access(self, variable: Token, word: Token) -> PropertyExpr:
         return PropertyExpr(
-            variable=variable[1:], property=str(word), span=_join_spans(variable, word)
+            variable=variable.value[1:], property=word.value, span=_join_spans(variable, word)
         )
 
     def row_property(self, row: Token, word: Token) -> PropertyExpr:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from lark import Token
@@ -21,23 +21,24 @@ INTEGER_MAX = 2**63 - 1
 _INTEGER_DIGITS_MAX = len(str(INTEGER_MAX))
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
-Findings = Iterator[Diagnostic]
+Findings = Iterable[Diagnostic]
 Notice = Callable[[Source, ParserState, Token], Findings]
 
 
 def find_notices(source: Source, state: ParserState, token: Token) -> Findings:
     """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
-    yield from _NOTICES[token.type](source, state, token)
+    return _NOTICES[token.type](source, state, token)
 
 
 # ---- words and literals
 
 
 def _check_variable(source: Source, state: ParserState, token: Token) -> Findings:
-    if not token[1].isupper() or not state.first_time(token):
-        return
-    lower = "$" + token[1].lower() + token[2:]
-    yield finding(
+    word = token.value
+    if not word[1].isupper() or not state.first_time(word):
+        return ()
+    lower = "$" + word[1].lower() + word[2:]
+    found = finding(
         QueryCode.VARIABLE_CASE,
         span_of(token),
         f"variable {render_token(token)} starts with an upper-case letter",
@@ -45,9 +46,14 @@ def _check_variable(source: Source, state: ParserState, token: Token) -> Finding
         expected=show_text(lower),
         fix=fix_line(source, span_of(token), lower),
     )
+    return (found,)
 
 
 def _check_string(source: Source, _place: ParserState, token: Token) -> Findings:
+    return _list_escapes(source, token) if "\\" in token.value else ()
+
+
+def _list_escapes(source: Source, token: Token) -> Findings:
     unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
     for found in islice(unknown, PROBLEMS_SHOWN_MAX):
         start = span_of(token).start + found.start()
@@ -63,10 +69,13 @@ def _check_string(source: Source, _place: ParserState, token: Token) -> Findings
 
 
 def _check_integer(_source: Source, state: ParserState, token: Token) -> Findings:
-    digits = token.lstrip("0")
+    digits = token.value.lstrip("0")
+    if len(digits) < _INTEGER_DIGITS_MAX:
+        return ()
     bound = INTEGER_MAX + (state.previous.type == "SIGN")
-    if len(digits) > _INTEGER_DIGITS_MAX or int(digits or "0") > bound:
-        yield _report_range(token, "integers go from -9223372036854775808 to 9223372036854775807")
+    if len(digits) == _INTEGER_DIGITS_MAX and int(digits) <= bound:
+        return ()
+    return (_report_range(token, "integers go from -9223372036854775808 to 9223372036854775807"),)
 
 
 def _check_decimal(_source: Source, _place: ParserState, token: Token) -> Findings:

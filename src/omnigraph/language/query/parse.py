@@ -1,13 +1,13 @@
 """Parsing `.gq` text: into a tree, or into the findings that prevent one."""
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import cast
 
-from lark import Lark, Token, UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark import Lark, Token
 
 from omnigraph.language.diagnostics import (
     Diagnostic,
@@ -17,6 +17,7 @@ from omnigraph.language.diagnostics import (
     query_error,
     show_text,
 )
+from omnigraph.language.query.automaton import Automaton, Tables
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.explain import explain, report_depth
@@ -63,16 +64,20 @@ def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, 
 
 @cache
 def grammar() -> Lark:
-    """The parser, built at the first text it reads."""
+    """The grammar, read at the first text."""
     path = Path(__file__).with_name("query.lark")
     return Lark(
         path.read_text("utf-8"),
         parser="lalr",
         lexer="basic",
         start="file",
-        transformer=TreeBuilder(),
         cache=tables_file(path),
     )
+
+
+@cache
+def _tables() -> Tables:
+    return Tables(grammar(), TreeBuilder())
 
 
 def _unreadable(source: Source) -> Diagnostic | None:
@@ -112,10 +117,13 @@ class _Segment:
         self.source = source
         self.state = ParserState()
         self.findings: list[Diagnostic] = []
-        self.file: QueryFile | None = None
         self.begins_pattern = False
-        self._parser: InteractiveParser = grammar().parse_interactive()
-        self._choices: Callable[[], Collection[str]] = self._parser.choices
+        self._automaton = Automaton(_tables())
+
+    @property
+    def file(self) -> QueryFile | None:
+        """The tree, once the whole text was taken."""
+        return cast(QueryFile | None, self._automaton.result)
 
     def read(self, start: int) -> int | None:
         """Parse; give the offset to continue from when a token does not fit."""
@@ -130,23 +138,33 @@ class _Segment:
 
     def _step(self, token: Token, following: tuple[Token, Token, Token]) -> Diagnostic | None:
         """Take a token, or give the finding that stops parsing."""
-        choices = self._choices()
+        choices = self._automaton.choices
         kind = token.type
         # Most of a text is none of these, and a text may be long.
         if kind in UNDECIDED:
             kind = choose_terminal(token, following, choices)
-            if self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
+            if kind == "WORD":
+                if "WORD" in choices and self._is_misplaced(token, following[0]):
+                    return self._explain(token, kind, following)
+            elif self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
                 kind = "SUBJECT" if "SUBJECT" in choices else kind
-            if kind == "WORD" and kind in choices and self._is_unknown_call(token, following[0]):
-                return self._explain(token, kind, following)
-            if kind == "WORD" and kind in choices and self._is_hidden_pattern(following[0]):
-                return self._explain(token, kind, following)
-            if self._begins_inside(token, following) and "QUERY" not in choices:
+            if token.value == "query" and self._begins_inside(token, following, choices):
                 return self._explain(token, "QUERY", following)
-        if kind in choices:
-            return self._take(token, kind, following)
+        return (
+            self._take(token, kind, following)
+            if kind in choices
+            else self._repair(token, kind, following)
+        )
+
+    def _repair(
+        self, token: Token, kind: str, following: tuple[Token, Token, Token]
+    ) -> Diagnostic | None:
         slip = Slip(
-            source=self.source, token=token, following=following, state=self.state, choices=choices
+            source=self.source,
+            token=token,
+            following=following,
+            state=self.state,
+            choices=self._automaton.choices,
         )
         repaired = repair(slip)
         if repaired is None:
@@ -158,30 +176,27 @@ class _Segment:
     def _take(
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
     ) -> Diagnostic | None:
-        cut = token.type
-        token.type = kind
-        try:
-            self.file = self._parser.feed_token(token)
-        except UnexpectedToken:
-            token.type = cut
+        if not self._automaton.feed(token, kind):
             return self._explain(token, kind, following)
-        if kind == "SUBJECT":
-            token.type = kind = cut
+        # To everything behind the grammar a variable that begins a pattern is a variable.
+        kind = token.type if kind == "SUBJECT" else kind
+        token.type = kind
         if kind in WATCHED:
             for found in find_notices(self.source, self.state, token):
                 self._report(found)
-        self.state.take(token)
-        return report_depth(token) if self.state.levels > NESTING_MAX else None
+        return report_depth(token) if self.state.take(token) > NESTING_MAX else None
 
     def expected(self) -> frozenset[str]:
         """The terminals that may come next, and the rules that may begin with them."""
         # States that the parser merged also list terminals that only one of them takes.
-        rules = (name for name in self._choices() if name.islower())
-        return frozenset(self._parser.accepts()).union(rules)  # type: ignore[no-untyped-call]
+        rules = (name for name in self._automaton.choices if name.islower())
+        return self._automaton.accepted().union(rules)
 
-    def _begins_inside(self, token: Token, following: tuple[Token, Token, Token]) -> bool:
+    def _begins_inside(
+        self, token: Token, following: tuple[Token, Token, Token], choices: Container[str]
+    ) -> bool:
         """Whether this can only be the next query, though the one before it is not complete."""
-        if token.value != "query" or following[0].type not in ("WORD", "TYPE"):
+        if "QUERY" in choices or following[0].type not in ("WORD", "TYPE"):
             return False
         if following[1].type not in ("_LPAREN", "LBRACE"):
             return False
@@ -189,15 +204,17 @@ class _Segment:
         gap = self.source.text[previous.end_pos or 0 : token.start_pos]
         return previous == "}" or ("\n" in gap and previous.type not in ("_AS", "_DOT", "QUERY"))
 
-    def _is_unknown_call(self, token: Token, after: Token) -> bool:
-        named = self.state.previous.type in ("QUERY", "_AS", "_DOT")
-        return is_call(token, after) and not named
-
-    def _is_hidden_pattern(self, after: Token) -> bool:
-        """Whether a word can only be an edge, though a condition stands here."""
-        previous, before = self.state.previous, self.state.before
-        joined = before.type in ("NOT", "_AND", "_OR", "GROUP")
-        return joined and previous.type == "VARIABLE" and after.type == "VARIABLE"
+    def _is_misplaced(self, token: Token, after: Token) -> bool:
+        """Whether a word fits where a name may stand, and is an unknown function or an edge inside a condition."""
+        if after.type == "_LPAREN":
+            return is_call(token, after) and self.state.previous.type not in (
+                "QUERY",
+                "_AS",
+                "_DOT",
+            )
+        if after.type != "VARIABLE" or self.state.previous.type != "VARIABLE":
+            return False
+        return self.state.before.type in ("NOT", "_AND", "_OR", "GROUP")
 
     def _explain(
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
@@ -209,7 +226,7 @@ class _Segment:
                 kind=KEYWORDS.get(token.value, kind),
                 following=following,
                 state=self.state,
-                accepted=frozenset(self._parser.accepts()),  # type: ignore[no-untyped-call]
+                accepted=self._automaton.accepted(),
             )
         )
 

@@ -19,13 +19,28 @@ HOPS = "hop bounds"
 NO_TOKEN = Token("", "", 0, 0, 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Opened:
-    """A bracket that waits for its partner; `weight` counts the levels it adds."""
+    """A bracket that waits for its partner, with the token before it; `weight` counts the levels it adds.
+
+    `query` is the name of the query whose parameters or body it opens.
+    """
 
     token: Token
-    owner: str
+    previous: Token
+    query: Token | None
     weight: int
+
+    @property
+    def owner(self) -> str:
+        """What the bracket belongs to."""
+        if self.token.type in ("GROUP", "LBRACKET", "CASE"):
+            return str(self.token)
+        if self.query is not None and self.previous.type not in ("ANNOTATION", "MCP"):
+            return f"query {shorten(str(self.query))}"
+        if self.token.type == "LBRACE" and self.previous.type in ("WORD", "GREATER"):
+            return HOPS
+        return shorten(str(self.previous))
 
 
 @dataclass(slots=True)
@@ -53,30 +68,26 @@ class ParserState:
         self.topics.add(topic)
         return True
 
-    def take(self, token: Token) -> None:
-        """Move past a token whose type is the terminal it was read as."""
+    def take(self, token: Token) -> int:
+        """Move past a token whose type is the terminal it was read as; give how deep the tree is behind it."""
         kind = token.type
         if kind in _OPENING:
-            self._open(token)
+            self._open(token, kind)
         elif kind in _CLOSING and self.opened:
             self._close(kind)
         elif kind == "WORD" and self.previous.type == "QUERY":
             self.query = token
+        self.before, self.previous = self.previous, token
         # A chain of `not` or of signs nests without brackets, so it counts as depth as well.
         self._prefixes = self._prefixes + 1 if kind in _PREFIXES else 0
-        self.before, self.previous = self.previous, token
-
-    @property
-    def levels(self) -> int:
-        """How deep the tree is here."""
         return self.depth + self._prefixes
 
-    def _open(self, token: Token) -> None:
+    def _open(self, token: Token, kind: str) -> None:
         # The `not` of `not {` is the block itself; before a condition it is a level of its own.
-        prefixes = 0 if token.type == "LBRACE" else self._prefixes
-        opened = Opened(token=token, owner=self._owner(token), weight=1 + prefixes)
-        self.opened.append(opened)
-        self.depth += opened.weight
+        weight = 1 if kind == "LBRACE" else 1 + self._prefixes
+        query = None if self.opened else self.query
+        self.opened.append(Opened(token, self.previous, query, weight))
+        self.depth += weight
 
     def _close(self, kind: str) -> None:
         self.closed = self.opened.pop()
@@ -84,15 +95,6 @@ class ParserState:
         if kind == "RBRACE" and not self.opened:
             self.query = None
             self.topics.clear()
-
-    def _owner(self, token: Token) -> str:
-        if token.type in ("GROUP", "LBRACKET", "CASE"):
-            return str(token)
-        if not self.opened and self.previous.type not in ("ANNOTATION", "MCP"):
-            return f"query {shorten(str(self.query))}"
-        if token.type == "LBRACE" and self.previous.type in ("WORD", "GREATER"):
-            return HOPS
-        return shorten(str(self.previous))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+_KINDS = {group: group for group in _TOKEN.groupindex} | {"FOREIGN": STRAY}
+del _KINDS["NUMBER"]
 _NUMBERS = (
     ("INT", re.compile(r"[0-9]+")),
     ("FLOAT", re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")),
@@ -76,14 +78,18 @@ def span_of(token: Token) -> Span:
     return Span(token.start_pos or 0, token.end_pos or 0)
 
 
-def scan(text: str, start: int = 0) -> Iterator[Token]:
-    """Cut the text from an offset on; comments are tokens too, the last token is the end."""
+def scan(text: str, start: int = 0, *, comments: bool = True) -> Iterator[Token]:
+    """Cut the text from an offset on; comments are tokens too where they are wanted, the last token is the end."""
     for found in _TOKEN.finditer(text, start):
         group = found.lastgroup or _END
         if group == _END:
             break
-        word = found[group]
-        yield token_at(_kind(group, word), word, found.start(group), found.end())
+        if group == COMMENT and not comments:
+            continue
+        first, last = found.span(group)
+        word = text[first:last]
+        kind = PUNCTUATION[word] if group == "MARK" else _KINDS.get(group)
+        yield token_at(kind or _number_kind(word), word, first, last)
         if group == OPEN_STRING:
             # Looking for the end of each later string would run through the whole text every time.
             break
@@ -101,20 +107,13 @@ def token_at(kind: str, word: str, start: int, end: int) -> Token:
     return token
 
 
-def _kind(group: str, word: str) -> str:
-    if group == "MARK":
-        return PUNCTUATION[word]
-    if group == "NUMBER":
-        for kind, form in _NUMBERS:
-            if form.fullmatch(word):
-                return kind
-        return BAD_NUMBER
-    return STRAY if group == "FOREIGN" else group
+def _number_kind(word: str) -> str:
+    return next((kind for kind, form in _NUMBERS if form.fullmatch(word)), BAD_NUMBER)
 
 
 def read_words(text: str, start: int = 0) -> Iterator[Token]:
     """The same without comments."""
-    return (token for token in scan(text, start) if token.type != COMMENT)
+    return scan(text, start, comments=False)
 
 
 # ---- terminals: almost every keyword is also a valid name, so its position decides
@@ -202,6 +201,8 @@ FUNCTIONS = {
     "datetime": "DATE",
 }
 
+_WORDS = frozenset({*KEYWORDS, *FUNCTIONS})
+
 # Operators that are edge words in `$a in $b`: both readings fit after a bare variable.
 _EDGE_LIKE = frozenset(
     {"_IN", "_IS", "_BETWEEN", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_AND", "_OR"}
@@ -233,7 +234,8 @@ def choose_terminal(
     """
     match token.type:
         case "WORD":
-            return _word(token, following[0], choices)
+            # Most words are names only, and a text may be long.
+            return _word(token, following[0], choices) if token.value in _WORDS else "WORD"
         case "VARIABLE" if "SUBJECT" in choices and _begins_pattern(following):
             return "SUBJECT"
         case "TYPE":

@@ -553,8 +553,14 @@ class QueryFile:
     extended: bool = False
 
 
+_VALUES = frozenset({LiteralExpr, VariableExpr, PropertyExpr, AliasExpr, NowExpr})
+
+
 def list_parts(expr: Expr) -> tuple[Expr, ...]:
     """List the expressions right inside an expression; the clauses of a block are not among them."""
+    # Most expressions are one value, and every query asks several times.
+    if type(expr) in _VALUES:
+        return ()
     match expr:
         case AllOf(parts=parts) | AnyOf(parts=parts) | ListExpr(items=parts):
             return parts
