@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from omnigraph.catalog.mixed import (
     find_node_type,
