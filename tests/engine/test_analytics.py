@@ -1,5 +1,6 @@
 """Projections of real graphs: any commit, written back in one commit, compared between commits."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,41 @@ def test_components_begin_from_those_of_another_commit(graph: Graph) -> None:
     assert _ranks(again)["p30"] != _ranks(again)["p32"]
     assert _ranks(again)["p33"] != _ranks(again)["p34"]
     assert _ranks(again)["p40"] == _ranks(again)["p0"]
+
+
+CHANGES: dict[str, Any] = {
+    "append": lambda g, r: g.load(_feeds([(r, 7), (r, r + 1), (3, 3)]), mode="append"),
+    "delete edges": lambda g, r: g.mutate(f"query q() {{ delete Feeds where load = {r + 9}.0 }}"),
+    "delete a node": lambda g, r: g.mutate(f'query q() {{ delete Port where code = "p{r}" }}'),
+    "insert a node": lambda g, r: g.mutate(f'query q() {{ insert Port {{ code: "n{r}" }} }}'),
+    "update edges": lambda g, r: g.mutate(
+        f"query q() {{ update Feeds set {{ load: {r}.0 }} where load > 50.0 }}"
+    ),
+    "update nodes": lambda g, r: g.load(_ports(r + 1), mode="merge"),
+    "compact": lambda g, _: g.optimize(),
+    "overwrite nodes": lambda g, _: g.load(_ports(30), mode="overwrite"),
+}
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 30))]
+)
+def test_projections_after_changes_are_those_of_a_fresh_handle(graph: Graph, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = [*rng.permutation(list(CHANGES)[:-1]), *rng.choice(list(CHANGES), 4)]
+    former = graph.project(edges=["Feeds"]).wcc()
+    for name in names:
+        number = int(rng.integers(0, 28))
+        with suppress(OmniError):
+            CHANGES[name](graph, number)
+        uses = {"Feeds": {"weight": "load"}}
+        now = graph.project(edges=uses)
+        with omnigraph.open(graph.uri) as fresh:
+            there = fresh.project(edges=uses)
+            assert now.pagerank().to_arrow().equals(there.pagerank().to_arrow()), name
+            again = now.wcc(start=former)
+            assert again.to_arrow().equals(there.wcc().to_arrow()), name
+        former = again
 
 
 def test_values_are_written_in_one_commit(graph: Graph) -> None:

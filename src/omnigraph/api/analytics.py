@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from omnigraph.api.arguments import count_of, text_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics import communities, components, distances, ranking
-from omnigraph.engine.analytics.arcs import Arcs, Nodes
+from omnigraph.engine.analytics.arcs import Nodes
 from omnigraph.engine.analytics.bounds import Bounds
+from omnigraph.engine.analytics.changes import compare_projections
 from omnigraph.engine.analytics.project import (
     EdgeUse,
-    ProjectedNodes,
+    Projected,
     check_projection,
-    read_arcs,
-    read_nodes,
+    read_projection,
 )
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
@@ -175,8 +175,9 @@ class Projection:
         uses = read_uses(view.catalog, edges)
         names = list_node_types(view.catalog, nodes, uses)
         check_projection(view.catalog, names, uses)
-        self._nodes: ProjectedNodes = read_nodes(engine, view, names)
-        self._arcs: Arcs = read_arcs(engine, view, self._nodes, uses)
+        self._tables = engine.store.tables
+        self._projected: Projected = read_projection(engine, view, names, uses)
+        self._nodes, self._arcs = self._projected.nodes, self._projected.arcs
         self._seconds_max = seconds_max
 
     @property
@@ -203,7 +204,7 @@ class Projection:
     def nbytes(self) -> int:
         """The bytes of its arrays."""
         arcs = (self._arcs.sources, self._arcs.targets, self._arcs.weights)
-        ids = sum(one.nbytes for one in self._nodes.ids.values())
+        ids = sum(one.ids.nbytes for one in self._nodes.types.values())
         return int(ids + sum(one.nbytes for one in arcs if one is not None))
 
     # ---- which nodes matter
@@ -248,12 +249,9 @@ class Projection:
         `start` is the answer at another commit: components that no edge joined or left keep their nodes, the others are
         looked at again. The answer is the same as without it.
         """
-        former = None if start is None else start.projection
-        if start is None or former is None:
+        found = None if start is None else self._update_components(start)
+        if found is None:
             found = components.find_components(self._arcs, strong=False)
-        else:
-            labels, arcs = self._renumber_former(start, former)
-            found = components.update_components(self._arcs, labels, arcs)
         return replace(self._score("wcc", found), projection=self)
 
     def scc(self) -> Scores:
@@ -305,9 +303,9 @@ class Projection:
     def _names(self) -> pa.Table:
         """`type` and `id` of every node, in the order of their numbers."""
         types = pa.concat_arrays(
-            [pa.repeat(pa.scalar(name), len(ids)) for name, ids in self._nodes.ids.items()]
+            [pa.repeat(pa.scalar(name), len(one.ids)) for name, one in self._nodes.types.items()]
         )
-        ids = pa.concat_arrays([one.cast(pa.string()) for one in self._nodes.ids.values()])
+        ids = pa.concat_arrays([one.ids.cast(pa.string()) for one in self._nodes.types.values()])
         return pa.table({"type": types, "id": ids})
 
     def _score(self, algorithm: str, values: Any, kept: Any = None, **more: Any) -> Scores:
@@ -328,17 +326,20 @@ class Projection:
     def _find(self, type_name: str, id: str) -> int:
         return self._nodes.find(text_of("type_name", type_name), text_of("id", id))
 
-    def _renumber_former(self, start: Scores, former: "Projection") -> tuple[Nodes, Arcs]:
-        """Former components and arcs by the numbers of these nodes; -1 is a node that is gone."""
-        values = np.asarray(start.table["value"], np.int64)
-        if self._names.equals(former._names):
-            return values, former._arcs
-        places = _find_nodes(former._names, self._names)
+    def _update_components(self, start: Scores) -> Nodes | None:
+        """Components from those of another commit; None when both have little in common."""
+        former = start.projection
+        if former is None:
+            return None
+        change = compare_projections(self._tables, former._projected, self._projected)
+        if change is None:
+            return None
+        values = start.table["value"].to_numpy()
+        kept = change.places >= 0
         labels = np.full(self.node_count, -1)
-        labels[places[places >= 0]] = values[places >= 0]
-        arcs = former._arcs
-        ends = places[arcs.sources], places[arcs.targets]
-        return labels, Arcs(self.node_count, *ends, None, arcs.rows)
+        labels[change.places[kept]] = values[kept]
+        thinned = values[np.concatenate(change.gone)]
+        return components.update_components(self._arcs, labels, thinned, change.new)
 
     def _read_start(self, start: Scores) -> Any:
         """Former values by node; a node that is new begins with the mean."""

@@ -222,15 +222,24 @@ def test_components_from_a_former_answer_are_those_found_anew(seed: int) -> None
     rng = np.random.default_rng(seed)
     count = int(rng.integers(20, 200))
     ends = rng.integers(0, count, (int(rng.integers(0, count)), 2))
-    rows = rng.permutation(len(ends) * 2)[: len(ends)]
-    before = Arcs(count, ends[:, 0], ends[:, 1], None, rows)
-    labels = find_components(before, strong=False)
+    labels = find_components(Arcs(count, ends[:, 0], ends[:, 1], None), strong=False)
     kept = rng.random(len(ends)) > rng.choice([0.02, 0.3, 0.0])
     more = rng.integers(0, count, (int(rng.integers(0, 4)), 2))
-    after = np.concatenate([ends[kept], more])
-    # Rows of new edges may have numbers of other edges: they only say where to look.
-    numbers = np.concatenate([rows[kept], rng.integers(0, 2 * len(ends) + 5, len(more))])
-    order = rng.permutation(len(after))
-    arcs = Arcs(count, after[order, 0], after[order, 1], None, numbers[order])
-    found = update_components(arcs, labels, before)
+    after = rng.permutation(np.concatenate([ends[kept], more]))
+    arcs = Arcs(count, after[:, 0], after[:, 1], None)
+    thinned = labels[ends[~kept].ravel()]
+    found = update_components(arcs, labels, thinned, (more[:, 0], more[:, 1]))
     assert np.array_equal(found, find_components(arcs, strong=False))
+
+
+@pytest.mark.parametrize("share", [0.3, 3, 9])
+def test_components_of_many_arcs_are_those_of_networkx(share: float) -> None:
+    rng = np.random.default_rng(1)
+    ends = rng.integers(0, 500, (int(500 * share), 2))
+    # Nodes of other halves are not joined, so that there are several components at every share.
+    ends[:, 1] = ends[:, 1] % 250 + 250 * (ends[:, 0] >= 250)
+    graph = nx.Graph([tuple(pair) for pair in ends.tolist()])
+    graph.add_nodes_from(range(500))
+    found = find_components(Arcs(500, ends[:, 0], ends[:, 1], None), strong=False)
+    groups = {frozenset(np.flatnonzero(found == one).tolist()) for one in set(found.tolist())}
+    assert groups == set(map(frozenset, nx.connected_components(graph)))

@@ -14,22 +14,11 @@ Matrix = Any
 
 
 class Arcs:
-    """Directed arcs between nodes that are numbered from 0; parallel arcs and loops are kept.
+    """Directed arcs between nodes that are numbered from 0; parallel arcs and loops are kept."""
 
-    `rows` are numbers of the stored edges, which are the same at every commit, as far as the store can tell.
-    """
-
-    def __init__(
-        self,
-        count: int,
-        sources: Nodes,
-        targets: Nodes,
-        weights: Values | None,
-        rows: Nodes | None = None,
-    ) -> None:
+    def __init__(self, count: int, sources: Nodes, targets: Nodes, weights: Values | None) -> None:
         self.count = count
         self.sources, self.targets, self.weights = sources, targets, weights
-        self.rows = rows
 
     def __len__(self) -> int:
         return len(self.sources)

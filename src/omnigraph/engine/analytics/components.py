@@ -14,60 +14,62 @@ from omnigraph.engine.analytics.arcs import (
 
 TOUCHED_SHARE_MAX = 0.2
 """The share of nodes in components that lost an arc from which on all arcs are looked at again, which then costs less."""
-ROWS_PER_ARC_MAX = 4
-"""Arcs are matched by a table of row numbers, which may have so many times the places of the arcs."""
+
+
+SAMPLED_ARCS = 1
+"""So many arcs per node are looked at first."""
 
 
 def find_components(arcs: Arcs, *, strong: bool) -> Nodes:
     """The component of each node; components are numbered by their first node."""
     if arcs.count == 0:
         return np.zeros(0, np.int64)
-    kind = "strong" if strong else "weak"
-    _, labels = csgraph.connected_components(arcs.followers, directed=True, connection=kind)
+    if not strong:
+        return number_by_first(_connect_nodes(arcs.count, arcs.sources, arcs.targets))
+    _, labels = csgraph.connected_components(arcs.followers, directed=True, connection="strong")
     return number_by_first(labels)
 
 
-def update_components(arcs: Arcs, former: Nodes, before: Arcs) -> Nodes:
-    """The weak components of arcs, from a former answer: labels of these nodes (-1 for new ones), and its arcs between them.
+def _connect_nodes(count: int, sources: Nodes, targets: Nodes) -> Nodes:
+    """Label nodes that arcs connect, whatever their direction.
 
-    An arc that is gone may have split its component, so that the arcs of those components are looked at again; an arc
-    that is new joins two components. All other nodes keep their labels.
+    Some of the arcs connect most nodes; of the others only those count that lead from one part to another.
     """
-    matched = _match_arcs(before, arcs)
-    if arcs.count == 0 or matched is None:
-        return find_components(arcs, strong=False)
-    known = int(former.max(initial=-1)) + 1
+    step = max(len(sources) // (count * SAMPLED_ARCS), 1)
+    some = slice(None, None, step)
+    labels = _label_parts(count, sources[some], targets[some])
+    if step == 1:
+        return labels
+    ends, others = labels[sources], labels[targets]
+    apart = ends != others
+    joined = _label_parts(int(labels.max()) + 1, ends[apart], others[apart])
+    return joined[labels]
+
+
+def _label_parts(count: int, sources: Nodes, targets: Nodes) -> Nodes:
+    pairs = build_matrix(count, sources, targets, np.ones(len(sources)))
+    _, labels = csgraph.connected_components(pairs, directed=False)
+    found: Nodes = labels.astype(np.int64)
+    return found
+
+
+def update_components(
+    arcs: Arcs, former: Nodes, thinned: Nodes, joined: tuple[Nodes, Nodes]
+) -> Nodes:
+    """The weak components of arcs, from a former answer: labels of these nodes, -1 for new ones.
+
+    `thinned` are labels of components that lost an arc, which may have split them: their arcs are looked at again.
+    `joined` are the ends of new arcs, each of which joins two components. All other nodes keep their labels.
+    """
+    if arcs.count == 0:
+        return np.zeros(0, np.int64)
+    known = int(max(former.max(initial=-1), thinned.max(initial=-1))) + 1
     labels = np.where(former < 0, known + np.arange(arcs.count), former)
     touched = np.zeros(known + arcs.count, bool)
-    stayed = np.zeros(len(arcs), bool)
-    stayed[matched[matched >= 0]] = True
-    for ends in (before.sources, before.targets):
-        left = ends[matched < 0]
-        touched[labels[left[left >= 0]]] = True
+    touched[thinned] = True
     if touched[labels].mean() > TOUCHED_SHARE_MAX:
         return find_components(arcs, strong=False)
-    labels = _divide_again(arcs, labels, touched)
-    return number_by_first(_join_labels(labels, arcs.sources[~stayed], arcs.targets[~stayed]))
-
-
-def _match_arcs(before: Arcs, after: Arcs) -> Nodes | None:
-    """For each former arc an arc between the same nodes, -1 where none was found; None when rows do not tell.
-
-    Rows only say where to look: an arc that is overlooked is taken for gone and for new, which costs time and changes nothing.
-    """
-    if before.rows is None or after.rows is None or not len(after):
-        return None
-    size = 1 + int(max(before.rows.max(initial=0), after.rows.max(initial=0)))
-    if size > ROWS_PER_ARC_MAX * (len(before) + len(after) + 1_000):
-        return None
-    places = np.full(size, -1)
-    places[after.rows] = np.arange(len(after))
-    found: Nodes = places[before.rows]
-    there = np.maximum(found, 0)
-    ends, others = after.sources[there], after.targets[there]
-    same = (ends == before.sources) & (others == before.targets)
-    same |= (ends == before.targets) & (others == before.sources)
-    return np.where(same, found, -1)
+    return number_by_first(_join_labels(_divide_again(arcs, labels, touched), *joined))
 
 
 def _divide_again(arcs: Arcs, labels: Nodes, touched: npt.NDArray[np.bool_]) -> Nodes:
@@ -78,9 +80,7 @@ def _divide_again(arcs: Arcs, labels: Nodes, touched: npt.NDArray[np.bool_]) -> 
         return labels
     numbers = np.cumsum(again) - 1
     kept = again[arcs.sources] & again[arcs.targets]
-    rows, columns = numbers[arcs.sources[kept]], numbers[arcs.targets[kept]]
-    inside = build_matrix(len(nodes), rows, columns, np.ones(len(rows)))
-    _, found = csgraph.connected_components(inside, directed=False)
+    found = _connect_nodes(len(nodes), numbers[arcs.sources[kept]], numbers[arcs.targets[kept]])
     divided = labels.copy()
     divided[nodes] = int(labels.max()) + 1 + found
     return divided
@@ -91,10 +91,7 @@ def _join_labels(labels: Nodes, ends: Nodes, others: Nodes) -> Nodes:
     if not len(ends):
         return labels
     named, places = np.unique(np.concatenate([labels[ends], labels[others]]), return_inverse=True)
-    rows, columns = places[: len(ends)], places[len(ends) :]
-    _, found = csgraph.connected_components(
-        build_matrix(len(named), rows, columns, np.ones(len(rows))), directed=False
-    )
+    found = _label_parts(len(named), places[: len(ends)], places[len(ends) :])
     renamed = np.arange(int(labels.max()) + 1)
     renamed[named] = named[np.unique(found, return_index=True)[1]][found]
     return renamed[labels]

@@ -1,19 +1,21 @@
 """A projection: the nodes and edges of chosen types at one moment, as integer arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.catalog.names import ROW_ID
+from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.catalog.types import Scalar
 from omnigraph.engine.analytics.arcs import Arcs, Nodes, Values
+from omnigraph.engine.read.columns.row_ids import RowIds
+from omnigraph.engine.read.graph.adjacency import drop_dangling
+from omnigraph.engine.read.graph.edge_ends import EdgeEnds, NodeIds, read_node_ids
+from omnigraph.engine.read.snapshot_tables import NO_NAMES, SnapshotTables, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.manifest.view import View
-from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
 _NUMBERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64})
@@ -29,49 +31,104 @@ class EdgeUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectedNodes:
-    """The nodes of a projection: ids of each type, one type after another."""
+    """The nodes of a projection: those of each type, one type after another."""
 
-    ids: Mapping[str, pa.Array]
+    types: Mapping[str, NodeIds]
     starts: Mapping[str, int]
     count: int
 
     def find(self, type_name: str, id: str) -> int:
         """The number of one node."""
-        ids = self.ids.get(type_name)
-        if ids is None:
-            raise NotFound("node type", type_name, known=self.ids)
-        place = pc.index(ids, pa.scalar(id, ids.type)).as_py()
+        found = self.types.get(type_name)
+        if found is None:
+            raise NotFound("node type", type_name, known=self.types)
+        place = pc.index(found.ids, pa.scalar(id, found.ids.type)).as_py()
         if place < 0:
             raise NotFound(type_name, id)
         return self.starts[type_name] + int(place)
 
+    def number(self, type_name: str, row_ids: RowIds) -> Nodes:
+        """The numbers of nodes that exist."""
+        offsets = self.types[type_name].row_offsets.of(row_ids)
+        start = self.starts[type_name]
+        return offsets + start if start else offsets
 
-def read_nodes(engine: Engine, view: View, names: tuple[str, ...]) -> ProjectedNodes:
-    """Read the ids of some node types."""
-    ids: dict[str, pa.Array] = {}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    """What a projection has read: its nodes, the edges of each type, and the arcs that they make."""
+
+    nodes: ProjectedNodes
+    edges: Mapping[str, tuple[EdgeType, EdgeEnds]]
+    arcs: Arcs
+
+
+def read_projection(
+    engine: Engine, view: View, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
+) -> Projected:
+    """Read nodes and edges through the cache: after a commit that changed little, little is read."""
+    tables = open_snapshot(view.catalog, view.snapshot, NO_NAMES, engine.store.tables, engine.cache)
+    nodes = _read_nodes(tables, names)
+    edges = {
+        name: (view.catalog.edges[name], tables.topology(name).ends.read_all()) for name in uses
+    }
+    return Projected(nodes=nodes, edges=edges, arcs=_make_arcs(tables, nodes, edges, uses))
+
+
+def _read_nodes(tables: SnapshotTables, names: tuple[str, ...]) -> ProjectedNodes:
+    types: dict[str, NodeIds] = {}
     starts: dict[str, int] = {}
     count = 0
     for name in names:
-        found = _read_column(engine, view, view.catalog.nodes[name], "id")
-        ids[name], starts[name] = found, count
-        count += len(found)
-    return ProjectedNodes(ids=ids, starts=starts, count=count)
+        types[name], starts[name] = read_node_ids(tables.nodes(name)), count
+        count += len(types[name].ids)
+    return ProjectedNodes(types=types, starts=starts, count=count)
 
 
-def read_arcs(
-    engine: Engine, view: View, nodes: ProjectedNodes, uses: Mapping[str, EdgeUse]
+def _make_arcs(
+    tables: SnapshotTables,
+    nodes: ProjectedNodes,
+    edges: Mapping[str, tuple[EdgeType, EdgeEnds]],
+    uses: Mapping[str, EdgeUse],
 ) -> Arcs:
-    """Read the edges of some types; an undirected one that is no loop gives two arcs."""
+    """Make arcs of edges; an undirected one that is no loop gives two."""
+    weighted = any(use.weight is not None for use in uses.values())
     parts = [
-        _read_edges(engine, view, nodes, view.catalog.edges[name], use)
+        _make_arcs_of(tables, nodes, *edges[name], use, weighted=weighted)
         for name, use in uses.items()
     ]
-    sources, targets, weights, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
-    weighted = any(use.weight is not None for use in uses.values())
-    # Rows of several tables have the same numbers; the number of the table tells them apart.
-    tables = np.repeat(np.arange(len(parts)), [len(one[0]) for one in parts])
-    numbers = rows.astype(np.int64) * len(parts) + tables
-    return Arcs(nodes.count, sources, targets, weights if weighted else None, numbers)
+    sources, targets = _join([one[0] for one in parts]), _join([one[1] for one in parts])
+    weights = np.concatenate([one[2] for one in parts]) if weighted else None
+    return Arcs(nodes.count, sources, targets, weights)
+
+
+def _make_arcs_of(
+    tables: SnapshotTables,
+    nodes: ProjectedNodes,
+    edge: EdgeType,
+    found: EdgeEnds,
+    use: EdgeUse,
+    *,
+    weighted: bool,
+) -> tuple[Nodes, Nodes, Values]:
+    ends, _ = drop_dangling(found.ends) if found.dangling else (found.ends, False)
+    weights = np.ones(len(ends.edges) if weighted else 0)
+    if use.weight is not None:
+        weights = _read_weights(tables, edge, use.weight, ends.edges)
+    sources, targets = nodes.number(edge.source, ends.near), nodes.number(edge.target, ends.far)
+    if not use.undirected:
+        return sources, targets, weights
+    back = sources != targets
+    return (
+        np.concatenate([sources, targets[back]]),
+        np.concatenate([targets, sources[back]]),
+        np.concatenate([weights, weights[back]]) if weighted else weights,
+    )
+
+
+def _join(parts: list[Nodes]) -> Nodes:
+    """Join arrays; one alone is not copied, the cache may have it too."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def check_projection(catalog: Catalog, nodes: tuple[str, ...], uses: Mapping[str, EdgeUse]) -> None:
@@ -109,62 +166,16 @@ def _check_weight(edge: EdgeType, use: EdgeUse) -> None:
         )
 
 
-def _read_edges(
-    engine: Engine, view: View, nodes: ProjectedNodes, edge: EdgeType, use: EdgeUse
-) -> tuple[Nodes, Nodes, Values, Nodes]:
-    ends = _read_columns(engine, view, edge, ["src", "dst"], row_id=True)
-    sources = _number(column(ends, "src"), nodes, edge.source)
-    targets = _number(column(ends, "dst"), nodes, edge.target)
-    rows = column(ends, ROW_ID).to_numpy(zero_copy_only=False)
-    weights = np.ones(len(sources))
-    if use.weight is not None:
-        weights = _read_weights(engine, view, edge, use.weight)
-    if use.undirected:
-        back = sources != targets
-        sources, targets, weights, rows = (
-            np.concatenate([sources, targets[back]]),
-            np.concatenate([targets, sources[back]]),
-            np.concatenate([weights, weights[back]]),
-            np.concatenate([rows, rows[back]]),
-        )
-    return sources, targets, weights, rows
-
-
-def _number(ids: pa.Array, nodes: ProjectedNodes, type_name: str) -> Nodes:
-    places = pc.index_in(ids, nodes.ids[type_name])
-    numbers: Nodes = places.to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers + nodes.starts[type_name]
-
-
-def _read_weights(engine: Engine, view: View, edge: EdgeType, name: str) -> Values:
-    found = _read_column(engine, view, edge, name)
+def _read_weights(tables: SnapshotTables, edge: EdgeType, name: str, rows: RowIds) -> Values:
+    entities = tables.edges(edge.name)
+    found = entities.whole(name)
+    if len(found) != len(rows):
+        found = found.take(entities.row_offsets.indices(rows))
     values: Values = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    wrong = found.null_count + int((values < 0).sum()) + int(np.isinf(values).sum())
-    if wrong or np.isnan(values).any():
+    wrong = int((~np.isfinite(values) | (values < 0)).sum())
+    if wrong:
         raise UserInputError(
-            f"the weight {edge.name}.{name} is NULL, negative or not finite on {_count_wrong(values)} of {len(values)} edges; nothing was computed",
+            f"the weight {edge.name}.{name} is NULL, negative or not finite on {wrong} of {len(values)} edges; nothing was computed",
             hint="a weight is a finite number of at least 0 on every edge",
         )
     return values
-
-
-def _count_wrong(values: Values) -> int:
-    return int((~np.isfinite(values) | (values < 0)).sum())
-
-
-def _read_column(engine: Engine, view: View, type_: NodeType | EdgeType, name: str) -> pa.Array:
-    return column(_read_columns(engine, view, type_, [name]), name)
-
-
-def _read_columns(
-    engine: Engine,
-    view: View,
-    type_: NodeType | EdgeType,
-    names: Sequence[str],
-    *,
-    row_id: bool = False,
-) -> pa.Table:
-    entry = view.snapshot.entries.get(type_.table_key)
-    if entry is None:
-        raise NotFound("table", type_.table_key, hint="the type did not exist yet")
-    return engine.store.tables.open(entry.at).read(list(names), row_id=row_id)

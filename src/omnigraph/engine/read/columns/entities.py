@@ -40,6 +40,8 @@ from omnigraph.values import dataclass
 ID = "id"
 _CODED_PART = 4
 """A property is encoded for all entities if a read wants at least one in this many of them."""
+_HASHED_PART = 4
+"""Ids are hashed, rather than the texts that are looked up, if there are fewer than so many of them per text."""
 _COMPARED_MAX = 1 << 20
 """Up to this many comparisons, cached ids are compared one by one: an index takes longer."""
 _WIDTH_ROWS = 1_000
@@ -137,8 +139,7 @@ class Entities:
         if not len(self) or not len(texts):
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) > LOOKUP_VALUES_MAX:
-            found = pc.fill_null(pc.index_in(texts, value_set=self.whole(ID)), ABSENT)
-            return self.row_offsets.at(found.to_numpy(zero_copy_only=False).astype(np.int64))
+            return self.row_offsets.at(_find_texts(texts, self.whole(ID)))
         index = self._id_index(len(texts))
         if index is None:
             return self._look_up(texts)
@@ -384,6 +385,19 @@ class Entities:
         if pc.all(pc.less(texts[:-1], texts[1:]), min_count=0).as_py():
             return count_up(len(texts))
         return _rank_texts(texts)
+
+
+def _find_texts(texts: pa.Array, among: pa.Array) -> Integers:
+    """Find the offsets of texts among different texts, -1 where there is none; the smaller side is hashed."""
+    if len(texts) * _HASHED_PART > len(among):
+        found = pc.fill_null(pc.index_in(texts, value_set=among), ABSENT)
+        return np.asarray(found.to_numpy(zero_copy_only=False).astype(np.int64))
+    coded = texts.dictionary_encode()
+    codes = pc.index_in(among, value_set=coded.dictionary)
+    known = pc.is_valid(codes).to_numpy(zero_copy_only=False)
+    offsets = np.full(len(coded.dictionary), ABSENT, dtype=np.int64)
+    offsets[codes.drop_null().to_numpy()] = np.flatnonzero(known)
+    return np.asarray(offsets[coded.indices.to_numpy(zero_copy_only=False)])
 
 
 def _rank_texts(texts: pa.Array) -> Integers:

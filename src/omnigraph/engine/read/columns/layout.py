@@ -56,6 +56,36 @@ def layout_of(entry: Entry, tables: Tables, cache: ByteCache) -> Layout:
     return cache.get(("layout", entry.at, entry.branch_incarnation), read, size)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutChange:
+    """Fragments that were removed, that were added, and that only lost rows (before and after)."""
+
+    lost: tuple[FragmentInfo, ...]
+    fresh: tuple[FragmentInfo, ...]
+    thinned: tuple[tuple[FragmentInfo, FragmentInfo], ...]
+
+    @property
+    def gone(self) -> int:
+        """The number of rows that were deleted in place."""
+        return sum(new.deleted_rows - old.deleted_rows for old, new in self.thinned)
+
+
+def compare_layouts(before: Layout, now: Layout) -> LayoutChange:
+    """Compare the fragments of two layouts."""
+    lost = [one for one in before.fragments if one not in now.starts]
+    fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
+    pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
+    thinned = tuple(
+        (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
+    )
+    kept = {new for _, new in thinned}
+    return LayoutChange(
+        lost=tuple(old for old, new in pairs if new not in kept or new is None),
+        fresh=tuple(one for one in fresh.values() if one not in kept),
+        thinned=thinned,
+    )
+
+
 # ---- cached columns
 # They are read from the fragments of a version, and copied from the cached column of the version before.
 

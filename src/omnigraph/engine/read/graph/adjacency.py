@@ -68,7 +68,7 @@ class Ends:
                     edges=np.concatenate([self.edges, self.edges[loose]]),
                 )
 
-    def keep(self, mask: Mask | Integers) -> "Ends":
+    def keep(self, mask: Mask | Integers | slice) -> "Ends":
         """Select some of the edges."""
         return Ends(near=self.near[mask], far=self.far[mask], edges=self.edges[mask])
 

@@ -1,7 +1,5 @@
 """Topology: one edge table with the nodes at both ends, and the adjacencies that are built from it."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,10 +7,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog.names import ROW_ID
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.read import costs
-from omnigraph.engine.read.columns.entities import ID, Entities
-from omnigraph.engine.read.columns.layout import CachedColumn, Layout
-from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, Mask, RowIds, indices_of
-from omnigraph.engine.read.columns.row_offsets import RowOffsets
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.columns.layout import Layout, LayoutChange, compare_layouts
+from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds
 from omnigraph.engine.read.graph.adjacency import (
     Adjacency,
     Ends,
@@ -25,24 +22,29 @@ from omnigraph.engine.read.graph.adjacency import (
     make_slots,
     remove_edges,
 )
-from omnigraph.engine.read.renamed_table import RenamedTable
+from omnigraph.engine.read.graph.edge_ends import (
+    SOURCE,
+    TARGET,
+    EdgeReader,
+    cached_node_ids,
+    contained_in,
+    find_deleted,
+    find_lost_nodes,
+    no_ends,
+    read_node_ids,
+)
 from omnigraph.errors import NotFoundError
-from omnigraph.limits import LOOKUP_VALUES_MAX
 from omnigraph.manifest.snapshot import Entry
 from omnigraph.storage.arrow import column
-from omnigraph.storage.tables import Table
-from omnigraph.storage.values import FragmentInfo, IndexKind, Offsets
+from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
-Fragments = tuple[FragmentInfo, ...]
-
-SOURCE, TARGET = "src", "dst"
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
 
 
 _GONE_MAX = 1_000
-"""Up to so many deleted edges are removed one by one; with more of them all edges are read again."""
+"""Up to so many deleted edges are removed one by one; with more of them the adjacency is built again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +60,6 @@ class CachedAdjacency:
     sources: Layout
     targets: Layout
     dangling: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutChange:
-    """Fragments that were removed, that were added, and that only lost rows (before and after)."""
-
-    lost: Fragments
-    fresh: Fragments
-    thinned: tuple[tuple[FragmentInfo, FragmentInfo], ...]
-
-    @property
-    def gone(self) -> int:
-        """The number of rows that were deleted in place."""
-        return sum(new.deleted_rows - old.deleted_rows for old, new in self.thinned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,19 +106,16 @@ class Topology:
     # ---- from the whole table
 
     def _build(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
-        ends, dangling = self._read_all_ends()
+        # The ends are cached, because the other direction may be walked next.
+        ends, dangling = drop_dangling(self.ends.read_all().ends)
         return self._keep(
             compress(self._slots(direction), ends.oriented(direction), unit), dangling
         )
 
-    def _read_all_ends(self) -> tuple[Ends, bool]:
-        """Read all edges by their ends; they are cached, because the other direction may be walked next."""
-        layouts = (self.edges.layout, self.sources.layout, self.targets.layout)
-        return self.edges.cache.get(
-            (*layouts, "ends"),
-            lambda: drop_dangling(self._read_ends(self.edges.layout.fragments)),
-            lambda found: found[0].nbytes,
-        )
+    @property
+    def ends(self) -> EdgeReader:
+        """The reader of its edges by their ends."""
+        return EdgeReader(edges=self.edges, sources=self.sources, targets=self.targets)
 
     def _keep(self, adjacency: Adjacency, dangling: bool) -> CachedAdjacency:
         return CachedAdjacency(
@@ -153,26 +138,6 @@ class Topology:
         """The nodes to which a walk in a direction leads."""
         return self.sources if direction is Direction.IN else self.targets
 
-    def _read_ends(self, fragments: Fragments) -> Ends:
-        if not fragments:
-            nothing = np.empty(0, dtype=np.int64)
-            return Ends(near=nothing, far=nothing, edges=nothing)
-        return self._read(self.edges.table, fragments)
-
-    def _read(self, table: Table | RenamedTable, fragments: Fragments) -> Ends:
-        parts = [fragment.id for fragment in fragments]
-        rows = table.read((SOURCE, TARGET), row_id=True, fragments=parts)
-        edges = column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64)
-        near, far = column(rows, SOURCE), column(rows, TARGET)
-        if len(edges) <= LOOKUP_VALUES_MAX:
-            return Ends(
-                near=self.sources.row_ids_of(near), far=self.targets.row_ids_of(far), edges=edges
-            )
-        with ThreadPoolExecutor(1) as both:
-            sources = both.submit(self.sources.row_ids_of, near)
-            targets = self.targets.row_ids_of(far)
-            return Ends(near=sources.result(), far=targets, edges=edges)
-
     # ---- from the adjacency of an earlier version
 
     def _patch(
@@ -185,7 +150,7 @@ class Topology:
             return None
         try:
             more, gone = self._find_moved_edges(
-                previous, _compare_layouts(previous.edges, self.edges.layout)
+                previous, compare_layouts(previous.edges, self.edges.layout)
             )
         except NotFoundError:
             # Cleanup has removed the earlier version.
@@ -199,14 +164,14 @@ class Topology:
 
     def _can_patch(self, previous: CachedAdjacency) -> bool:
         """Whether few edges were added, deleted or rewritten since."""
-        change = _compare_layouts(previous.edges, self.edges.layout)
+        change = compare_layouts(previous.edges, self.edges.layout)
         moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
         return (
             not previous.dangling
             and moved * _PATCH_PART <= self.edges.layout.rows
             and change.gone <= _GONE_MAX
-            and keeps_nodes(self.sources, previous.sources)
-            and keeps_nodes(self.targets, previous.targets)
+            and _keeps_nodes(self.sources, previous.sources)
+            and _keeps_nodes(self.targets, previous.targets)
         )
 
     def _find_moved_edges(
@@ -216,28 +181,23 @@ class Topology:
 
         A compaction rewrites edges unchanged; they keep their row ids.
         """
-        fresh = self._read_ends(change.fresh)
+        fresh = self.ends.read_fragments(change.fresh)
         if not change.lost:
             return fresh, self._find_deleted_edges(previous, change)
         assert previous.entry is not None, "a layout with fragments has an entry"
-        before = self._read(self.edges.tables.open(previous.entry.at), change.lost)
-        gone = before.keep(~_contained_in(before, fresh))
-        return fresh.keep(~_contained_in(fresh, before)), join_ends(
+        before = self.ends.read_fragments(change.lost, previous.entry)
+        gone = before.keep(~contained_in(before, fresh))
+        return fresh.keep(~contained_in(fresh, before)), join_ends(
             [gone, self._find_deleted_edges(previous, change)]
         )
 
     def _find_deleted_edges(self, previous: CachedAdjacency, change: LayoutChange) -> Ends:
         """Find the edges that were deleted in place since, with their former ends."""
         if not change.thinned:
-            return self._read_ends(())
+            return no_ends()
         before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
-        fragments = [one.id for one, _ in change.thinned]
-        then, now = before.table.deleted(fragments), self.edges.table.deleted(fragments)
-        offsets = [
-            before.layout.starts[old]
-            + _live_offsets(np.setdiff1d(now[old.id], then[old.id]), then[old.id])
-            for old, _ in change.thinned
-        ]
+        deleted = find_deleted(self.edges.tables, previous.entry, self.edges.entry, change)
+        offsets = [before.layout.starts[old] + found for old, found in deleted.items()]
         edges = before.row_offsets.at(np.concatenate(offsets))
         rows = before.table.take(pa.array(edges.astype(np.uint64)), (SOURCE, TARGET))
         return Ends(
@@ -291,38 +251,6 @@ class Topology:
 _TURNED = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
 
 
-def _contained_in(some: Ends, others: Ends) -> Mask:
-    """Mark the edges that `others` contain, with the same row id and the same ends."""
-    if not len(some.edges) or not len(others.edges):
-        return np.zeros(len(some.edges), dtype=bool)
-    order = np.argsort(others.edges, kind="stable")
-    offsets = np.searchsorted(others.edges, some.edges, sorter=order)
-    found = others.keep(order[np.minimum(offsets, len(order) - 1)])
-    same = (found.near == some.near) & (found.far == some.far)
-    return np.asarray(same & (found.edges == some.edges))
-
-
-def _live_offsets(offsets: Offsets, deleted: Offsets) -> Integers:
-    """Convert physical offsets to offsets among the rows that are not deleted."""
-    return np.asarray(offsets - np.searchsorted(deleted, offsets), dtype=np.int64)
-
-
-def _compare_layouts(before: Layout, now: Layout) -> LayoutChange:
-    """Compare the fragments of two layouts."""
-    lost = [one for one in before.fragments if one not in now.starts]
-    fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
-    pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
-    thinned = tuple(
-        (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
-    )
-    kept = {new for _, new in thinned}
-    return LayoutChange(
-        lost=tuple(old for old, new in pairs if new not in kept or new is None),
-        fresh=tuple(one for one in fresh.values() if one not in kept),
-        thinned=thinned,
-    )
-
-
 def _name(direction: Direction) -> str:
     return TARGET if direction is Direction.IN else SOURCE
 
@@ -339,21 +267,9 @@ def _join_both_ways(parts: list[Ends]) -> Ends:
     return join_ends([out, back.keep(back.near != back.far)])
 
 
-def keeps_nodes(nodes: Entities, before: Layout) -> bool:
+def _keeps_nodes(nodes: Entities, before: Layout) -> bool:
     """Whether every node of an earlier layout still exists, with the same row id and id."""
-    now = nodes.layout
-    gone = [fragment for fragment in before.fragments if fragment not in now.starts]
-    if not gone:
+    if all(fragment in nodes.layout.starts for fragment in before.fragments):
         return True
-    row_offsets: RowOffsets | None = nodes.cache.peek((before, "row_offsets"))
-    ids: CachedColumn | None = nodes.cache.peek((before, "column", nodes.fields[ID]))
-    if row_offsets is None or ids is None:
-        return False
-    lost = np.concatenate(
-        [np.arange(before.starts[f], before.starts[f] + f.rows, dtype=np.int64) for f in gone]
-    )
-    found = nodes.row_offsets.of(row_offsets.at(lost))
-    if (found == ABSENT).any():
-        return False
-    same = pc.equal(ids.values.take(indices_of(lost)), nodes.whole(ID).take(indices_of(found)))
-    return bool(pc.all(same, min_count=0).as_py())
+    former = cached_node_ids(nodes, before)
+    return former is not None and not len(find_lost_nodes(former, read_node_ids(nodes)))
