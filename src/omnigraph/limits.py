@@ -488,6 +488,15 @@ BESIDE_ROWS_BYTES = 12 * 1024 * 1024
 COMMITTED_SPLIT_ROWS = 2_000_000
 """Committed rows whose keys one task reads."""
 
+PROJECTION_BYTES = 4 * 1024 * 1024 * 1024
+"""Memory up to which the algorithms on a projection run in one process: some 60 million arcs."""
+
+PROJECTED_ARC_BYTES = 64
+"""About what an arc takes while ranks are computed: its ends, its row, its weight, and its places in two matrices."""
+
+PROJECTED_NODE_BYTES = 64
+"""About what a node takes: its id and a few numbers."""
+
 SMALL_WORK_BYTES = 256 * 1024 * 1024
 """Input up to which a load works in memory, and never leaves this process by itself."""
 

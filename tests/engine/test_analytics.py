@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, OmniError, UserInputError
+from omnigraph.errors import NotFound, OmniError, ResourceLimit, UserInputError
 
 SCHEMA = """
 node Port { code: String @key  rank: F64?  group: I64?  note: String? }
@@ -178,6 +178,7 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
     ),
     "left out": (lambda g: g.project(["Port"], ["Calls"]), UserInputError, "end at Ship"),
     "empty": (lambda g: g.project(["Port"], []), UserInputError, "needs a node type"),
+    "engine": (lambda g: g.project(edges=["Feeds"], spark="maybe"), UserInputError, "maybe"),
     "text": (lambda g: g.project("Port", ["Feeds"]), UserInputError, "list of node types"),
     "start": (lambda g: g.project(edges=["Feeds"]).bfs("Port", "x"), NotFound, "'x'"),
     "damping": (lambda g: g.project(edges=["Feeds"]).pagerank(damping=1.5), UserInputError, "1.5"),
@@ -234,3 +235,17 @@ def test_weights_that_are_missing_or_negative_are_refused(graph: Graph) -> None:
     )
     with pytest.raises(UserInputError, match="on 2 of 92 edges"):
         graph.project(edges={"Feeds": {"weight": "load"}})
+
+
+def test_a_projection_past_the_bound_is_refused_before_it_is_read(graph: Graph) -> None:
+    with (
+        omnigraph.open(graph.uri, config={"projection_bytes": 7_000}) as small,
+        pytest.raises(ResourceLimit, match=r"30 nodes and 90 arcs: 7680 is over the limit of 7000"),
+    ):
+        small.project(edges=["Feeds"], spark=False)
+    with omnigraph.open(graph.uri, config={"projection_bytes": 7_680}) as enough:
+        found = enough.project(edges=["Feeds"], spark=False)
+        assert (found.engine, found.node_count, found.edge_count) == ("local", 30, 90)
+        assert found.reason == "about 7680 bytes fit into projection_bytes"
+        with pytest.raises(ResourceLimit):
+            enough.project(edges={"Feeds": {"undirected": True}}, spark=False)

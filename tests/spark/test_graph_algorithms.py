@@ -87,6 +87,32 @@ def test_ranks(projections: Any) -> None:
 
 
 @LONG
+def test_ranks_from_a_former_answer(projections: Any) -> None:
+    here, there = projections
+    settled = here.pagerank(tolerance=1e-9)
+    # One round is enough for who begins with the answer.
+    again = there.pagerank(tolerance=1e-6, iterations=1, start=settled)
+    expected = here.pagerank(tolerance=1e-6, iterations=1, start=settled)
+    before, after = by_node(again.to_arrow()), by_node(expected.to_arrow())
+    assert np.allclose([before[one] for one in after], list(after.values()), atol=1e-9, rtol=0)
+    assert there.pagerank(tolerance=1e-6, iterations=1, start=again).top(3)[0].keys() == {
+        *("type", "id", "value")
+    }
+
+
+def test_a_projection_past_the_bound_goes_to_spark(graph: Graph, spark: Any) -> None:
+    with omnigraph.open(graph.uri, config={"projection_bytes": 0}) as small:
+        there = small.project(edges=USES)
+        assert (there.engine, there.reason.partition("are ")[2]) == (
+            *("spark", "past projection_bytes"),
+        )
+        here, degrees = graph.project(edges=USES).degrees(), there.degrees()
+        assert degrees.top(5) == here.top(5)
+        assert len(degrees) == len(here)
+        assert omnigraph.compare(degrees, here).num_rows == 0
+
+
+@LONG
 def test_hops(projections: Any) -> None:
     start = "04-000"
     here, there = (one.bfs("Spot", start).to_arrow() for one in projections)

@@ -1,6 +1,6 @@
 """Graph algorithms on one moment of a graph: project it, compute, compare, write the answer back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,21 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.arguments import count_of, text_of
+from omnigraph.api.projecting import ROUNDS_MAX, ProjectedMoment, ProjectionPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics import communities, components, distances, ranking
 from omnigraph.engine.analytics.arcs import Nodes
-from omnigraph.engine.analytics.bounds import Bounds
 from omnigraph.engine.analytics.changes import compare_projections
-from omnigraph.engine.analytics.project import (
-    EdgeUse,
-    Projected,
-    check_projection,
-    read_projection,
-)
+from omnigraph.engine.analytics.project import Projected, read_projection
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
-from omnigraph.manifest.view import View
 from omnigraph.packages import load_package
 from omnigraph.values import dataclass
 
@@ -32,9 +26,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-ROUNDS_MAX = 200
 _ROWS_SHOWN = 10
-_EDGE_OPTIONS = ("weight", "undirected")
 
 
 class Assigner(Protocol):
@@ -55,6 +47,13 @@ class Assigner(Protocol):
         message: str | None = None,
     ) -> MutationResult:
         """Set one property of many nodes."""
+
+
+class Answer(Protocol):
+    """One value per node, wherever it was computed."""
+
+    def to_arrow(self) -> pa.Table:
+        """The table: `type`, `id`, `value`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +145,7 @@ class Scores:
         return "\n".join([f"{self.algorithm}: {len(self)} nodes", *shown])
 
 
-class Projection:
+class Projection(ProjectedMoment):
     """The nodes and edges of chosen types at one commit, as integer arrays; algorithms are its methods.
 
     Every algorithm is deterministic: the same commit and seed give the same answer. `engine` and `reason` say where
@@ -159,46 +158,21 @@ class Projection:
     """
 
     engine = "local"
-    reason = "no Spark session was given"
 
     def __init__(
         self,
         graph: Assigner,
         engine: Engine,
-        view: View,
-        nodes: Iterable[str] | None,
-        edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
+        plan: ProjectionPlan,
         *,
+        reason: str,
         seconds_max: float | None = None,
     ) -> None:
-        self._graph, self._runtime, self._view = graph, engine.runtime, view
-        uses = read_uses(view.catalog, edges)
-        names = list_node_types(view.catalog, nodes, uses)
-        check_projection(view.catalog, names, uses)
-        self._tables = engine.store.tables
-        self._projected: Projected = read_projection(engine, view, names, uses)
+        super().__init__(engine, plan, reason, seconds_max)
+        self._graph, self._tables = graph, engine.store.tables
+        self._projected: Projected = read_projection(engine, plan.view, plan.names, plan.uses)
         self._nodes, self._arcs = self._projected.nodes, self._projected.arcs
-        self._seconds_max = seconds_max
-
-    @property
-    def branch(self) -> str:
-        """The branch it was read of."""
-        return self._view.branch
-
-    @property
-    def commit(self) -> str | None:
-        """The commit it shows."""
-        return self._view.commit
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes it has."""
-        return self._nodes.count
-
-    @property
-    def edge_count(self) -> int:
-        """How many arcs it has; an undirected edge counts as two."""
-        return len(self._arcs)
+        self._counts = (self._nodes.count, len(self._arcs))
 
     @property
     def nbytes(self) -> int:
@@ -215,7 +189,7 @@ class Projection:
         damping: float = 0.85,
         tolerance: float = 1e-8,
         iterations: int = ROUNDS_MAX,
-        start: Scores | None = None,
+        start: Answer | None = None,
     ) -> Scores:
         """The share of time that a random walker spends at each node; `start` begins from a former answer."""
         require_rank_options(damping, tolerance)
@@ -243,7 +217,7 @@ class Projection:
 
     # ---- which nodes belong together
 
-    def wcc(self, *, start: Scores | None = None) -> Scores:
+    def wcc(self, *, start: Answer | None = None) -> Scores:
         """The weakly connected component of each node, numbered from 0 by first members.
 
         `start` is the answer at another commit: components that no edge joined or left keep their nodes, the others are
@@ -320,16 +294,13 @@ class Projection:
             graph=self._graph,
         )
 
-    def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
-        return Bounds(name, self._runtime, rounds_max, self._seconds_max)
-
     def _find(self, type_name: str, id: str) -> int:
         return self._nodes.find(text_of("type_name", type_name), text_of("id", id))
 
-    def _update_components(self, start: Scores) -> Nodes | None:
+    def _update_components(self, start: Answer) -> Nodes | None:
         """Components from those of another commit; None when both have little in common."""
-        former = start.projection
-        if former is None:
+        former = start.projection if isinstance(start, Scores) else None
+        if former is None or not isinstance(start, Scores):
             return None
         change = compare_projections(self._tables, former._projected, self._projected)
         if change is None:
@@ -341,10 +312,11 @@ class Projection:
         thinned = values[np.concatenate(change.gone)]
         return components.update_components(self._arcs, labels, thinned, change.new)
 
-    def _read_start(self, start: Scores) -> Any:
+    def _read_start(self, start: Answer) -> Any:
         """Former values by node; a node that is new begins with the mean."""
-        found = _find_nodes(self._names, start.table)
-        values = np.asarray(start.table["value"], float)
+        table = start.to_arrow()
+        found = _find_nodes(self._names, table)
+        values = np.asarray(table["value"], float)
         if not len(values) or values.min() < 0 or values.sum() <= 0:
             return None
         known = found >= 0
@@ -352,21 +324,22 @@ class Projection:
         ranks[known] = values[found[known]]
         return ranks
 
-    def __repr__(self) -> str:
-        return f"<Projection of {self.branch} at {self.commit}: {self.node_count} nodes, {self.edge_count} arcs>"
 
-
-def compare(before: Scores, after: Scores, *, top: int | None = None) -> pa.Table:
+def compare(before: Answer, after: Answer, *, top: int | None = None) -> pa.Table:
     """The nodes whose value moved between two answers, the largest moves first: before, after, change.
 
     A node that only one answer has is NULL in the other.
     """
-    joined = before.table.select(["type", "id", "value"]).join(
-        after.table.select(["type", "id", "value"]),
-        keys=["type", "id"],
-        left_suffix="_before",
-        right_suffix="_after",
-        join_type="full outer",
+    joined = (
+        before.to_arrow()
+        .select(["type", "id", "value"])
+        .join(
+            after.to_arrow().select(["type", "id", "value"]),
+            keys=["type", "id"],
+            left_suffix="_before",
+            right_suffix="_after",
+            join_type="full outer",
+        )
     )
     joined = joined.rename_columns(["type", "id", "before", "after"])
     change = pc.subtract(joined["after"].cast(pa.float64()), joined["before"].cast(pa.float64()))
@@ -399,41 +372,3 @@ def _find_nodes(wanted: pa.Table, among: pa.Table) -> Nodes:
 
 def _spell_nodes(names: pa.Table) -> Any:
     return pc.binary_join_element_wise(names["type"], names["id"], "\x00").combine_chunks()
-
-
-def list_node_types(
-    catalog: Catalog, nodes: Iterable[str] | None, uses: Mapping[str, EdgeUse]
-) -> tuple[str, ...]:
-    """The node types of a projection; without a list those at which its edges end."""
-    if nodes is not None:
-        if isinstance(nodes, str):
-            raise UserInputError("'nodes' is a list of node types; nothing was read")
-        return tuple(dict.fromkeys(text_of("nodes", one) for one in nodes))
-    ends = [catalog.edges[name] for name in uses if name in catalog.edges]
-    return tuple(sorted({end for edge in ends for end in (edge.source, edge.target)}))
-
-
-def read_uses(
-    catalog: Catalog, edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None
-) -> dict[str, EdgeUse]:
-    """How a projection uses each edge type; all of them when none is named."""
-    if edges is None:
-        return {name: EdgeUse() for name in catalog.edges}
-    if isinstance(edges, str):
-        raise UserInputError("'edges' is a list of edge types, or a mapping; nothing was read")
-    if not isinstance(edges, Mapping):
-        return {text_of("edges", name): EdgeUse() for name in edges}
-    return {text_of("edges", name): _read_use(name, found or {}) for name, found in edges.items()}
-
-
-def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
-    unknown = [key for key in found if key not in _EDGE_OPTIONS]
-    if unknown:
-        raise UserInputError(
-            f"unknown option '{unknown[0]}' of {name}; there are {' and '.join(_EDGE_OPTIONS)}; nothing was read"
-        )
-    weight = found.get("weight")
-    return EdgeUse(
-        weight=None if weight is None else text_of("weight", weight),
-        undirected=bool(found.get("undirected", False)),
-    )

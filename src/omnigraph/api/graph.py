@@ -105,9 +105,11 @@ if TYPE_CHECKING:
         Kinds,
         MergeGranularity,
         Mode,
+        NoSparkAsked,
         Ops,
         Source,
         Spark,
+        SparkAsked,
         SparkChoice,
     )
     from omnigraph.engine.history.feed import FeedWorker
@@ -497,7 +499,7 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
         seconds_max: float | None = None,
-        spark: "Spark",
+        spark: "SparkAsked",
     ) -> "SparkProjection": ...
 
     @overload
@@ -509,7 +511,7 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
         seconds_max: float | None = None,
-        spark: None = None,
+        spark: "NoSparkAsked" = "auto",
     ) -> "Projection": ...
 
     def project(
@@ -520,13 +522,14 @@ class Graph:
         branch: str | None = None,
         at: Reference | None = None,
         seconds_max: float | None = None,
-        spark: "Spark" = None,
+        spark: "SparkChoice" = "auto",
     ) -> "Projection | SparkProjection":
         """Project nodes and edges of chosen types at one commit, for algorithms: PageRank, components, distances.
 
         `edges` lists edge types, or maps each to `{"weight": property, "undirected": True}`; without `nodes` the types at
-        which the edges end are taken. No algorithm runs longer than `seconds_max`. With a Spark session the nodes and edges
-        stay on its executors, and degrees, PageRank, components, label propagation, triangles and hops run there.
+        which the edges end are taken. No algorithm runs longer than `seconds_max`. With a Spark session, or past the setting
+        `projection_bytes` where Spark is installed, nodes and edges stay on executors, and degrees, PageRank, components,
+        label propagation, triangles and hops run there with the same methods.
 
         Example:
             >>> people = graph.project(nodes=["Person"], edges={"Knows": {"undirected": True}})
@@ -534,16 +537,18 @@ class Graph:
             1.0
         """
         from omnigraph.api.analytics import Projection
+        from omnigraph.api.projecting import choose_spark, plan_projection
 
         engine, target = self._engine, branch_name(branch or self._branch, "read")
-        view = engine.view(target, point_of(at))
-        if spark is None or spark is False:
-            return Projection(self, engine, view, nodes, edges, seconds_max=seconds_max)
+        plan = plan_projection(engine, engine.view(target, point_of(at)), nodes, edges)
+        chosen, reason = choose_spark(engine, plan, spark)
+        if chosen is False:
+            return Projection(self, engine, plan, reason=reason, seconds_max=seconds_max)
         from omnigraph.api.spark_analytics import SparkProjection
 
         with self.snapshot(branch=branch, at=at) as pinned:
             return SparkProjection(
-                self, engine, view, pinned, nodes, edges, spark=spark, seconds_max=seconds_max
+                self, engine, plan, pinned, spark=chosen, reason=reason, seconds_max=seconds_max
             )
 
     def duckdb(

@@ -1,29 +1,22 @@
 """Graph algorithms on Spark: nodes and edges stay on executors, answers are frames."""
 
-from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from omnigraph.api.analytics import (
-    ROUNDS_MAX,
-    Assigner,
-    Scores,
-    list_node_types,
-    read_uses,
-    require_rank_options,
-)
+from omnigraph.api.analytics import Answer, Assigner, Scores, require_rank_options
 from omnigraph.api.arguments import count_of, text_of
-from omnigraph.engine.analytics.bounds import Bounds
-from omnigraph.engine.analytics.project import check_projection
+from omnigraph.api.projecting import ROUNDS_MAX, ProjectedMoment, ProjectionPlan
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
-from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+
     from omnigraph.api.snapshot import Snapshot
     from omnigraph.api.types import AnyFrame
 
@@ -59,6 +52,26 @@ class SparkScores:
             graph=self.graph,
         )
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The rows as a pandas frame in this process."""
+        return self.collect().to_pandas()
+
+    def to_polars(self) -> "polars.DataFrame":
+        """The rows as a polars frame in this process."""
+        return self.collect().to_polars()
+
+    def top(self, count: int = 10) -> list[dict[str, Any]]:
+        """The nodes of the highest values; of equal ones by type and id. No others pass this process."""
+        order = [self.frame["value"].desc(), self.frame["type"], self.frame["id"]]
+        return [one.asDict() for one in self.frame.orderBy(*order).limit(count).collect()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return self.collect().to_dict()
+
+    def __len__(self) -> int:
+        return int(self.frame.count())
+
     def write(
         self,
         target: str,
@@ -71,80 +84,67 @@ class SparkScores:
         return self.collect().write(target, branch=branch, actor=actor, message=message)
 
 
-class SparkProjection:
+class SparkProjection(ProjectedMoment):
     """The nodes and edges of chosen types at one commit, on Spark's executors; algorithms are its methods."""
 
     engine = "spark"
-    reason = "Spark was asked for"
 
     def __init__(
         self,
         graph: Assigner,
         engine: Engine,
-        view: View,
+        plan: ProjectionPlan,
         snapshot: "Snapshot",
-        nodes: Iterable[str] | None,
-        edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
         *,
         spark: Any,
+        reason: str,
         seconds_max: float | None = None,
     ) -> None:
-        self._graph, self._runtime, self._view = graph, engine.runtime, view
-        self._seconds_max = seconds_max
-        uses = read_uses(view.catalog, edges)
-        names = list_node_types(view.catalog, nodes, uses)
-        check_projection(view.catalog, names, uses)
+        super().__init__(engine, plan, reason, seconds_max)
+        self._graph = graph
         session = import_module("omnigraph.spark_jobs.runner").spark_runner(spark).spark
         self._jobs: Any = import_module("omnigraph.spark_jobs.graph_algorithms")
         self._arcs: Any = self._jobs.project_frames(
             session,
-            [snapshot.pin(name) for name in names],
-            [(snapshot.pin(name), use) for name, use in uses.items()],
+            [snapshot.pin(name) for name in plan.names],
+            [(snapshot.pin(name), use) for name, use in plan.uses.items()],
         )
-
-    @property
-    def branch(self) -> str:
-        """The branch it was read of."""
-        return self._view.branch
-
-    @property
-    def commit(self) -> str | None:
-        """The commit it shows."""
-        return self._view.commit
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes it has."""
-        return int(self._arcs.node_count)
-
-    @property
-    def edge_count(self) -> int:
-        """How many arcs it has; an undirected edge counts as two."""
-        return int(self._arcs.arc_count)
+        self._counts = (int(self._arcs.node_count), int(self._arcs.arc_count))
 
     def degrees(self) -> SparkScores:
         """How many arcs each node has, with those that enter and leave."""
         return self._score("degrees", self._jobs.count_degrees(self._arcs))
 
     def pagerank(
-        self, *, damping: float = 0.85, tolerance: float = 1e-8, iterations: int = ROUNDS_MAX
+        self,
+        *,
+        damping: float = 0.85,
+        tolerance: float = 1e-8,
+        iterations: int = ROUNDS_MAX,
+        start: Answer | None = None,
     ) -> SparkScores:
-        """The share of time that a random walker spends at each node."""
+        """The share of time that a random walker spends at each node; `start` begins from a former answer."""
         require_rank_options(damping, tolerance)
         ranks = self._jobs.compute_pagerank(
             self._arcs,
             damping=damping,
             tolerance=tolerance,
             bounds=self._bounds("pagerank", iterations),
+            start=start.frame if isinstance(start, SparkScores) else start and start.to_arrow(),
         )
         return self._score("pagerank", ranks)
 
-    def wcc(self) -> SparkScores:
-        """The weakly connected component of each node, named by a number."""
+    def wcc(self, *, start: Answer | None = None) -> SparkScores:
+        """The weakly connected component of each node, named by a number.
+
+        `start` is taken for the sake of projections in one process; all arcs are looked at, and the answer is the same.
+        """
+        del start
         return self._score("wcc", self._jobs.find_components(self._arcs, self._bounds("wcc")))
 
-    def label_propagation(self, *, iterations: int = 20) -> SparkScores:
-        """Groups by majority of neighbours, all nodes at once; a tie goes to the smallest number."""
+    def label_propagation(self, *, seed: int = 0, iterations: int = 20) -> SparkScores:
+        """Groups by majority of neighbours, all nodes at once; a tie goes to the smallest number, whatever the seed."""
+        del seed
         rounds = count_of("iterations", iterations, least=1)
         bounds = self._bounds("label_propagation")
         labels = self._jobs.propagate_labels(self._arcs, rounds=rounds, bounds=bounds)
@@ -175,13 +175,4 @@ class SparkProjection:
             commit=self.commit,
             frame=self._jobs.name_values(self._arcs, values),
             graph=self._graph,
-        )
-
-    def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
-        return Bounds(name, self._runtime, rounds_max, self._seconds_max)
-
-    def __repr__(self) -> str:
-        return (
-            f"<SparkProjection of {self.branch} at {self.commit}: {self.node_count} nodes, "
-            f"{self.edge_count} arcs>"
         )

@@ -53,6 +53,8 @@ AnyFrame: TypeAlias = Any
 """A frame of the library that the caller named: an Arrow table, or a DataFrame of polars, pandas or Spark."""
 
 SparkChoice: TypeAlias = Spark | Literal["auto"]
+SparkAsked: TypeAlias = pyspark.sql.SparkSession | Literal[True]
+NoSparkAsked: TypeAlias = Literal[False, "auto"] | None
 
 Mode: TypeAlias = Literal["append", "merge", "overwrite"] | LoadMode
 """What a load does with rows that are there."""

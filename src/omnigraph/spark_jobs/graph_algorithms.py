@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -112,28 +113,34 @@ def count_degrees(graph: SparkArcs) -> DataFrame:
 
 
 def compute_pagerank(
-    graph: SparkArcs, *, damping: float, tolerance: float, bounds: Bounds
+    graph: SparkArcs,
+    *,
+    damping: float,
+    tolerance: float,
+    bounds: Bounds,
+    start: DataFrame | pa.Table | None = None,
 ) -> DataFrame:
-    """The share of time that a walker spends at each node; one without a way out jumps anywhere."""
+    """The share of time that a walker spends at each node; one without a way out jumps anywhere.
+
+    `start` are former ranks by `type` and `id`.
+    """
     count = graph.node_count
+    if not count:
+        return graph.nodes.select("number", F.lit(0.0).alias("value"))
     outgoing = graph.arcs.groupBy("source").agg(F.sum("weight").alias("out")).filter("out > 0")
     shares = _keep(
         graph.arcs.join(outgoing, "source").select(
             "source", "target", (F.col("weight") / F.col("out")).alias("share")
         )
     )
-    stuck = _keep(graph.nodes.select("number").join(outgoing, F.expr("number = source"), "left"))
-    ranks = (
-        _keep(
-            stuck.select(
-                "number", F.col("out").isNull().alias("stuck"), F.lit(1 / count).alias("rank")
-            )
+    first = graph.nodes.select("number", F.lit(1 / count).alias("rank"))
+    if start is not None:
+        first = _read_start(graph, start) or first
+    ranks = _keep(
+        first.join(outgoing, F.expr("number = source"), "left").select(
+            "number", F.col("out").isNull().alias("stuck"), "rank"
         )
-        if count
-        else None
     )
-    if ranks is None:
-        return graph.nodes.select("number", F.lit(0.0).alias("value"))
     for _ in bounds.count_rounds():
         lost = _sum(ranks.filter("stuck"), F.col("rank"))
         jumps = (1 - damping + damping * lost) / count
@@ -152,6 +159,19 @@ def compute_pagerank(
         if change < tolerance:
             break
     return ranks.select("number", F.col("rank").alias("value"))
+
+
+def _read_start(graph: SparkArcs, start: DataFrame | pa.Table) -> DataFrame | None:
+    """Former ranks by number, as shares of 1; a node that is new begins with the mean. None for values that are no ranks."""
+    if isinstance(start, pa.Table):
+        start = graph.nodes.sparkSession.createDataFrame(start.select([*NAMES, "value"]))
+    found = start.agg(F.avg("value"), F.min("value"), F.sum("value")).first()
+    if found is None or found[0] is None or found[1] < 0 or found[2] <= 0:
+        return None
+    known = graph.nodes.join(start.select(*NAMES, "value"), list(NAMES), "left")
+    ranks = known.select("number", F.coalesce("value", F.lit(float(found[0]))).alias("rank"))
+    total = float(_sum(ranks, F.col("rank")))
+    return ranks.select("number", (F.col("rank") / total).alias("rank")) if total > 0 else None
 
 
 def find_components(graph: SparkArcs, bounds: Bounds) -> DataFrame:

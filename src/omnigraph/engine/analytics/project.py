@@ -63,16 +63,29 @@ class Projected:
     arcs: Arcs
 
 
+def count_projection(
+    engine: Engine, view: View, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
+) -> tuple[int, int]:
+    """Count the nodes and the arcs of a projection by the fragments of its tables; no rows are read."""
+    tables = _open_tables(engine, view)
+    arcs = [len(tables.edges(name)) * (2 if use.undirected else 1) for name, use in uses.items()]
+    return sum(len(tables.nodes(name)) for name in names), sum(arcs)
+
+
 def read_projection(
     engine: Engine, view: View, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
 ) -> Projected:
     """Read nodes and edges through the cache: after a commit that changed little, little is read."""
-    tables = open_snapshot(view.catalog, view.snapshot, NO_NAMES, engine.store.tables, engine.cache)
+    tables = _open_tables(engine, view)
     nodes = _read_nodes(tables, names)
     edges = {
         name: (view.catalog.edges[name], tables.topology(name).ends.read_all()) for name in uses
     }
     return Projected(nodes=nodes, edges=edges, arcs=_make_arcs(tables, nodes, edges, uses))
+
+
+def _open_tables(engine: Engine, view: View) -> SnapshotTables:
+    return open_snapshot(view.catalog, view.snapshot, NO_NAMES, engine.store.tables, engine.cache)
 
 
 def _read_nodes(tables: SnapshotTables, names: tuple[str, ...]) -> ProjectedNodes:

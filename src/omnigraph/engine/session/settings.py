@@ -9,6 +9,7 @@ from omnigraph.limits import (
     LOAD_CONCURRENCY,
     LOCK_WAIT_SECONDS,
     LOCK_WAIT_SECONDS_MAX,
+    PROJECTION_BYTES,
     SMALL_WORK_BYTES,
     SMALL_WORK_ROWS,
     SPLIT_BYTES,
@@ -31,6 +32,8 @@ class Settings:
     small_work_bytes: int = SMALL_WORK_BYTES
     small_work_rows: int = SMALL_WORK_ROWS
     """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
+    projection_bytes: int = PROJECTION_BYTES
+    """About so much memory an algorithm may take in this process; past it a projection goes to Spark, or is refused."""
     split_bytes: int = SPLIT_BYTES
     """Input that one task of a large load reads."""
     lock_wait: float = LOCK_WAIT_SECONDS
@@ -53,6 +56,7 @@ _READERS = {
     "maintenance": str,
     "small_work_bytes": int,
     "small_work_rows": int,
+    "projection_bytes": int,
     "split_bytes": int,
     "lock_wait": float,
     "reconcile_seconds": float,
@@ -67,6 +71,7 @@ _LEAST = {
     "maintenance_concurrency": 1,
     "small_work_bytes": 0,
     "small_work_rows": 0,
+    "projection_bytes": 0,
     "split_bytes": 1,
 }
 _CHOICES = {

@@ -16,6 +16,7 @@ from omnigraph.surfaces.cli.address import (
     read_point,
 )
 from omnigraph.surfaces.cli.output import say, say_json
+from omnigraph.surfaces.cli.workers import Engine, SparkConf, SparkMaster, choose_workers
 
 if TYPE_CHECKING:
     from omnigraph.api.analytics import Projection, Scores
@@ -62,6 +63,12 @@ def analyze(
     at: Annotated[
         str | None, typer.Option("--at", help="A commit, version, moment or tag.")
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option("--engine", help="Who does the work; auto uses Spark past projection_bytes."),
+    ] = Engine.AUTO,
+    spark_master: SparkMaster = None,
+    spark_conf: SparkConf = None,
     store: Store = None,
     actor: Actor = None,
     json: Json = False,
@@ -76,7 +83,10 @@ def analyze(
             announce("analyze", graph)
         names = edges or list(graph.catalog.edges)
         uses = {name: {"weight": weight, "undirected": undirected} for name in names}
-        projection = graph.project(nodes or None, uses, branch=branch, at=read_point(at))
+        spark = choose_workers(engine, spark_master, spark_conf or ())
+        projection = graph.project(
+            nodes or None, uses, branch=branch, at=read_point(at), spark=spark
+        )
         scores = getattr(projection, algorithm)()
         done = None if write is None else scores.write(write, branch=branch)
         if json:
@@ -105,6 +115,8 @@ def _describe(
         "nodes": projection.node_count,
         "edges": projection.edge_count,
         "graph_commit_id": projection.commit,
+        "engine": projection.engine,
+        "reason": projection.reason,
         "top": scores.top(top),
         "written": None if done is None else done.affected_nodes,
         "commit": None if done is None or done.commit is None else done.commit.id,

@@ -26,7 +26,7 @@ from omnigraph.surfaces.cli.address import (
 from omnigraph.surfaces.cli.files import STDIN, text_argument
 from omnigraph.surfaces.cli.output import note, remark, say, say_json, say_lines, suggest
 from omnigraph.surfaces.cli.progress import track_lines, watch
-from omnigraph.surfaces.cli.workers import Engine, choose_workers
+from omnigraph.surfaces.cli.workers import Engine, SparkConf, SparkMaster, choose_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,18 +106,8 @@ def load(
         Engine,
         typer.Option("--engine", help="Who does the work; auto uses Spark for large inputs."),
     ] = Engine.AUTO,
-    spark_master: Annotated[
-        str | None,
-        typer.Option(
-            "--spark-master", metavar="URL", help="The Spark master; this machine by default."
-        ),
-    ] = None,
-    spark_conf: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--spark-conf", metavar="K=V", help="A setting of Spark, k=v; may be repeated."
-        ),
-    ] = None,
+    spark_master: SparkMaster = None,
+    spark_conf: SparkConf = None,
     message: Annotated[
         str | None, typer.Option("--message", metavar="TEXT", help="What the commit says.")
     ] = None,

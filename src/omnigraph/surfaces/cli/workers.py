@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,18 @@ class Engine(StrEnum):
     AUTO = "auto"
     LOCAL = "local"
     SPARK = "spark"
+
+
+SparkMaster = Annotated[
+    str | None,
+    typer.Option(
+        "--spark-master", metavar="URL", help="The Spark master; this machine by default."
+    ),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", metavar="K=V", help="A setting of Spark, k=v; may be repeated."),
+]
 
 
 def choose_workers(engine: Engine, master: str | None, conf: Sequence[str]) -> Any:

@@ -1,0 +1,150 @@
+"""What a projection is of, where its algorithms run, and how long they may."""
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from omnigraph.api.arguments import text_of
+from omnigraph.catalog.model import Catalog
+from omnigraph.engine.analytics.bounds import Bounds
+from omnigraph.engine.analytics.project import EdgeUse, check_projection, count_projection
+from omnigraph.engine.session.engine import Engine
+from omnigraph.errors import ResourceLimit, UserInputError
+from omnigraph.limits import PROJECTED_ARC_BYTES, PROJECTED_NODE_BYTES
+from omnigraph.manifest.view import View
+from omnigraph.values import dataclass
+
+ROUNDS_MAX = 200
+_EDGE_OPTIONS = ("weight", "undirected")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionPlan:
+    """The types of a projection and how many nodes and arcs it may have; nothing is read yet."""
+
+    view: View
+    names: tuple[str, ...]
+    uses: Mapping[str, EdgeUse]
+    node_count: int
+    arc_count: int
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory an algorithm needs in one process."""
+        return self.node_count * PROJECTED_NODE_BYTES + self.arc_count * PROJECTED_ARC_BYTES
+
+
+class ProjectedMoment:
+    """What every projection tells, wherever its algorithms run."""
+
+    def __init__(
+        self, engine: Engine, plan: ProjectionPlan, reason: str, seconds_max: float | None
+    ) -> None:
+        self._runtime, self._plan, self._seconds_max = engine.runtime, plan, seconds_max
+        self.reason = reason
+        self._counts = (plan.node_count, plan.arc_count)
+
+    @property
+    def branch(self) -> str:
+        """The branch it was read of."""
+        return self._plan.view.branch
+
+    @property
+    def commit(self) -> str | None:
+        """The commit it shows."""
+        return self._plan.view.commit
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it has."""
+        return self._counts[0]
+
+    @property
+    def edge_count(self) -> int:
+        """How many arcs it has; an undirected edge counts as two."""
+        return self._counts[1]
+
+    def _bounds(self, name: str, rounds_max: int = ROUNDS_MAX) -> Bounds:
+        return Bounds(name, self._runtime, rounds_max, self._seconds_max)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.branch} at {self.commit}: {self.node_count} nodes, "
+            f"{self.edge_count} arcs>"
+        )
+
+
+def plan_projection(
+    engine: Engine,
+    view: View,
+    nodes: Iterable[str] | None,
+    edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
+) -> ProjectionPlan:
+    """Check the types of a projection and count its nodes and edges."""
+    uses = _read_uses(view.catalog, edges)
+    names = _list_node_types(view.catalog, nodes, uses)
+    check_projection(view.catalog, names, uses)
+    counted, arcs = count_projection(engine, view, names, uses)
+    return ProjectionPlan(view=view, names=names, uses=uses, node_count=counted, arc_count=arcs)
+
+
+def choose_spark(engine: Engine, plan: ProjectionPlan, spark: Any) -> tuple[Any, str]:
+    """Choose where a projection goes: False for this process, else the value of `spark=`; and why.
+
+    A projection past the bound of this process goes to Spark, or is refused where there is none.
+    """
+    if isinstance(spark, str) and spark != "auto":
+        raise UserInputError(
+            f"spark= takes a SparkSession, True, False or 'auto', not '{spark}'; nothing was read"
+        )
+    if spark not in (None, False, "auto"):
+        return spark, "Spark was asked for"
+    size, bytes_max = plan.nbytes, engine.settings.projection_bytes
+    if size <= bytes_max:
+        return False, f"about {size} bytes fit into projection_bytes"
+    if spark == "auto" and find_spec("pyspark") is not None:
+        return True, f"about {size} bytes are past projection_bytes"
+    raise ResourceLimit(
+        f"bytes of a projection of {plan.node_count} nodes and {plan.arc_count} arcs",
+        bytes_max,
+        size,
+        hint="name fewer types, give a Spark session by spark=, or raise the setting projection_bytes",
+    )
+
+
+def _list_node_types(
+    catalog: Catalog, nodes: Iterable[str] | None, uses: Mapping[str, EdgeUse]
+) -> tuple[str, ...]:
+    """The node types of a projection; without a list those at which its edges end."""
+    if nodes is not None:
+        if isinstance(nodes, str):
+            raise UserInputError("'nodes' is a list of node types; nothing was read")
+        return tuple(dict.fromkeys(text_of("nodes", one) for one in nodes))
+    ends = [catalog.edges[name] for name in uses if name in catalog.edges]
+    return tuple(sorted({end for edge in ends for end in (edge.source, edge.target)}))
+
+
+def _read_uses(
+    catalog: Catalog, edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, EdgeUse]:
+    """How a projection uses each edge type; all of them when none is named."""
+    if edges is None:
+        return {name: EdgeUse() for name in catalog.edges}
+    if isinstance(edges, str):
+        raise UserInputError("'edges' is a list of edge types, or a mapping; nothing was read")
+    if not isinstance(edges, Mapping):
+        return {text_of("edges", name): EdgeUse() for name in edges}
+    return {text_of("edges", name): _read_use(name, found or {}) for name, found in edges.items()}
+
+
+def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
+    unknown = [key for key in found if key not in _EDGE_OPTIONS]
+    if unknown:
+        raise UserInputError(
+            f"unknown option '{unknown[0]}' of {name}; there are {' and '.join(_EDGE_OPTIONS)}; nothing was read"
+        )
+    weight = found.get("weight")
+    return EdgeUse(
+        weight=None if weight is None else text_of("weight", weight),
+        undirected=bool(found.get("undirected", False)),
+    )
