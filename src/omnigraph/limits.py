@@ -255,6 +255,12 @@ SCAN_BATCH_ROWS = 65_536
 SCAN_BOUNDED_BATCHES = 2
 """Batches that a scan in bounded memory decodes ahead of its reader."""
 
+ADJACENCY_FILE_ROWS_MIN = 16_384
+"""Edges of a table that are worth an adjacency file: fewer are read from their columns in a few milliseconds."""
+
+ADJACENCY_FILE_BYTES_MAX = 1024 * 1024 * 1024
+"""Bytes of an adjacency file: it is written in one piece."""
+
 LOOKUP_VALUES_MAX = 8_192
 """Values of one indexed lookup; more become several."""
 

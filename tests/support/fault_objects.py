@@ -88,6 +88,9 @@ class FaultObjects:
     def read(self, path: str) -> str | None:
         return self._run("read", StoreAction.READ, lambda: self._inner.read(path), path)
 
+    def read_all(self, paths: Sequence[str]) -> list[str | None]:
+        return [self.read(path) for path in paths]
+
     def read_versioned(self, path: str) -> Versioned | None:
         return self._run(
             "read_versioned", StoreAction.READ, lambda: self._inner.read_versioned(path), path
@@ -95,6 +98,9 @@ class FaultObjects:
 
     def read_bytes(self, path: str) -> bytes | None:
         return self._run("read_bytes", StoreAction.READ, lambda: self._inner.read_bytes(path), path)
+
+    def map_bytes(self, path: str) -> memoryview | None:
+        return self._run("map_bytes", StoreAction.READ, lambda: self._inner.map_bytes(path), path)
 
     def put(self, path: str, text: str) -> str:
         return self._run("put", StoreAction.WRITE, lambda: self._inner.put(path, text), path)

@@ -94,7 +94,7 @@ COMMANDS = {
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        340,
+        345,
     ),
 }
 

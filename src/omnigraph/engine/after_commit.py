@@ -1,13 +1,15 @@
-"""What follows a commit: cached ids, index coverage, automatic maintenance. Mutate, load, merge and schema apply call it once each."""
+"""What follows a commit: cached ids, index coverage, automatic maintenance, adjacency files. Mutate, load, merge and schema apply call it once each."""
 
 from typing import Any
 
 from omnigraph.commit.plan import WritePlan
 from omnigraph.engine.cached.ids import follow_cached_ids
+from omnigraph.engine.maintenance.adjacency_files import store_adjacencies
 from omnigraph.engine.maintenance.auto import maintain_touched
 from omnigraph.engine.maintenance.indexes import index_after_load, index_after_schema_change
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done
+from omnigraph.ids import MAIN
 from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.pipeline.progress import Tell, tell_nobody
 from omnigraph.storage.tables import Workers
@@ -34,7 +36,14 @@ def after_commit(
     )
     if done.plan.commit_kind is not CommitKind.SCHEMA_APPLY:
         maintain_touched(engine, done.plan.branch, done.published.commit.tables)
+    if _keeps_adjacencies(engine, done.plan):
+        store_adjacencies(engine, done.published.commit.tables)
     return pending
+
+
+def _keeps_adjacencies(engine: Engine, plan: WritePlan) -> bool:
+    is_load = plan.commit_kind is CommitKind.LOAD and plan.branch == MAIN
+    return is_load and engine.settings.maintenance != "off"
 
 
 def _build_indexes(

@@ -63,7 +63,7 @@ class AcceptedSchema:
 def load_contract(objects: Objects) -> AcceptedSchema:
     """Read the three texts as one contract; refuses texts that do not belong together."""
     fail(Failpoint.CONTRACT_READ)
-    source, ir, state = (objects.read(path) for path in SCHEMA_FILES)
+    source, ir, state = objects.read_all(SCHEMA_FILES)
     if source is None:
         raise make_contract_error(SCHEMA_PG, "is missing")
     return AcceptedSchema(

@@ -40,6 +40,8 @@ class Cost(StrEnum):
     OBJECT_WRITES = "object_writes"
     OBJECT_LISTS = "object_lists"
     OBJECT_DELETES = "object_deletes"
+    ADJACENCY_FILES_READ = "adjacency_files_read"
+    ADJACENCY_FILES_REFUSED = "adjacency_files_refused"
     DELTA_MATERIALISATIONS = "delta_materialisations"
 
 

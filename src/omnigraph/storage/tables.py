@@ -249,6 +249,18 @@ class Tables(Protocol):
         """Open one version; a version opened before costs nothing."""
         ...
 
+    def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
+        """Read a file that is kept beside a table and is no part of it, or map a large one; None when there is none."""
+        ...
+
+    def write_beside(self, path: str, name: str, data: bytes) -> None:
+        """Keep a file beside a table, instead of an earlier one; it goes with the table."""
+        ...
+
+    def delete_beside(self, path: str, name: str) -> None:
+        """Remove a file that is kept beside a table, if there is one."""
+        ...
+
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Drop opened versions: all, those of a path, those of a branch on any path, or of both."""
         ...

@@ -11,6 +11,7 @@ from omnigraph.commit.liveness import find_drift
 from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
 from omnigraph.display import Sheet, Shown, count_of, spell_bytes, tabulate
 from omnigraph.engine.attempt import wait_for_schema_change
+from omnigraph.engine.maintenance.adjacency_files import drop_stale_adjacency
 from omnigraph.engine.maintenance.manifest_versions import reclaim_manifest
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.maintenance.orphans import (
@@ -237,6 +238,9 @@ class _Cleaning:
             reclaimed = tables.reclaim(table.path, unpinned, branch=fork, dry_run=self.dry_run)
             by_rule = frozenset(one.version for one in versions).difference(old)
             self.kept[table.path, fork] = by_rule
+            if fork is None and not self.dry_run:
+                left = {one.version for one in versions}.difference(unpinned)
+                drop_stale_adjacency(self.engine, table.path, frozenset(left))
             return reclaimed
 
     def _commit_time(self, table: TableIncarnation, fork: str | None) -> CommitTime:

@@ -21,6 +21,7 @@ from omnigraph.commit.plan import (
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import StageWorkers, stage_commit
 from omnigraph.display import Sheet, Shown, count_of, tabulate
+from omnigraph.engine.maintenance.adjacency_files import store_adjacencies
 from omnigraph.engine.maintenance.indexes import list_pending_indexes
 from omnigraph.engine.maintenance.operation import (
     Writes,
@@ -126,6 +127,7 @@ def optimize(
     done = _publish(engine, _find_drifted(engine), actor, workers, tell)
     _fold(engine)
     view = engine.view(MAIN)
+    store_adjacencies(engine, view.snapshot.entries)
     staged = {} if done.committed is None else done.committed.staged
     tables = tuple(_report(engine, view, one, staged.get(one.table_key)) for one in done.outcome)
     return OptimizeReport(uri=engine.uri, tables=tables)

@@ -32,6 +32,10 @@ KEY_ROW: Final = 5e-4
 EDGE_ROW: Final = 2e-4
 """An edge of an adjacency that is built."""
 
+FILE: Final = 0.5
+"""An adjacency file that is read, and for each edge in it:"""
+FILE_ROW: Final = 4e-6
+
 TEXT_ROW: Final = 3e-3
 """A text that is cut into terms."""
 
@@ -39,3 +43,8 @@ TEXT_ROW: Final = 3e-3
 def hop(edges: int, edge_rows: int) -> float:
     """The cost of a hop through indexes: a lookup of the edges, then one of the nodes at their other ends."""
     return 2 * LOOKUP + min(2 * edges * LOOKUP_ROW, edge_rows * EDGE_ROW)
+
+
+def stored(edge_rows: int) -> float:
+    """The cost of reading the adjacency file of a table."""
+    return FILE + edge_rows * FILE_ROW

@@ -1,7 +1,8 @@
 """Creating a graph, and opening one: migrate, recover interrupted writes, check the contract."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from omnigraph.manifest.accepted_schema import AcceptedSchema, bootstrap_contrac
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.migrate import load_migrated
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.lance.faults import make_moved_error
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.holders import Activity
@@ -96,16 +98,28 @@ def reopen_graph(engine: Engine) -> Engine:
 
 
 def _recover_and_check(engine: Engine) -> Engine:
-    _require_graph(engine)
-    if not engine.read_only:
-        load_migrated(engine.manifest, MAIN)
-        _refuse_strayed_recovery(engine)
-        engine.recovery.sweep()
-    else:
-        engine.recovery.require_readable()
+    with _reading_ahead(engine):
+        _require_graph(engine)
+        if not engine.read_only:
+            load_migrated(engine.manifest, MAIN)
+            _refuse_strayed_recovery(engine)
+            engine.recovery.sweep()
+        else:
+            engine.recovery.require_readable()
     _require_contract(engine)
     _warn_if_moved(engine)
     return engine.start()
+
+
+@contextmanager
+def _reading_ahead(engine: Engine) -> Iterator[None]:
+    """From afar, read the schema while the manifest is read; what fails here is asked again, and fails there."""
+    if not engine.store.root.is_distant:
+        yield
+        return
+    with ThreadPoolExecutor(1, "omnigraph-open") as ahead:
+        ahead.submit(carry_context(engine.contracts.current))
+        yield
 
 
 def open_unsettled(

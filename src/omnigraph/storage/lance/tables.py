@@ -140,6 +140,22 @@ class LanceTables:
         )
         return self._opened.put(at, LanceTable(at, self._datasets, deletions, self._damaged))
 
+    def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
+        """Read a file that is kept beside a table and is no part of it, or map a large one; None when there is none."""
+        location = f"{path}/{name}"
+        if mapped:
+            return self._objects.map_bytes(location)
+        data = self._objects.read_bytes(location)
+        return None if data is None else memoryview(data)
+
+    def write_beside(self, path: str, name: str, data: bytes) -> None:
+        """Keep a file beside a table, instead of an earlier one."""
+        self._objects.put_bytes(f"{path}/{name}", data)
+
+    def delete_beside(self, path: str, name: str) -> None:
+        """Remove a file that is kept beside a table, if there is one."""
+        self._objects.delete(f"{path}/{name}")
+
     def forget(self, path: str | None = None, branch: str | None = None) -> None:
         """Drop opened versions: all, those of a path, those of a branch, or of both."""
         self._datasets.forget(path, branch)

@@ -1,8 +1,11 @@
 """Texts in a bucket or in memory, through obstore, and the door that chooses a store for a root."""
 
 import json
+import mmap
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import obstore
@@ -11,6 +14,7 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Stor
 
 from omnigraph.errors import InternalError, StorageError
 from omnigraph.runtime import SYSTEM, Runtime, us_of
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.layout import LOCKS, Root
 from omnigraph.storage.objects.faults import (
     StorageKind,
@@ -48,6 +52,11 @@ class StoreObjects:
         seen = self.read_versioned(path)
         return None if seen is None else seen.text
 
+    def read_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Read several texts at the same time, each as `read` does."""
+        with ThreadPoolExecutor(len(paths), "omnigraph-read") as pool:
+            return list(pool.map(carry_context(self.read), paths))
+
     def read_versioned(self, path: str) -> Versioned | None:
         """Read a text with its token; None only when it is genuinely not there."""
         found = self._found(path)
@@ -57,6 +66,22 @@ class StoreObjects:
         """Read a small file of another kind whole; None only when it is genuinely not there."""
         found = self._found(path)
         return None if found is None else found[0]
+
+    def map_bytes(self, path: str) -> memoryview | None:
+        """Bring a file of any size to this machine, and map it; None only when it is genuinely not there."""
+        with count_request(StoreAction.READ, self._root, path):
+            try:
+                found = obstore.get(self._store, self._key(path))
+            except FileNotFoundError as error:
+                _require_missing(error)
+                return None
+            # The file has no name, so that it is gone when nobody has it mapped.
+            with tempfile.TemporaryFile() as kept:
+                for chunk in found.stream():
+                    kept.write(chunk)
+                kept.flush()
+                size = kept.tell()
+                return memoryview(mmap.mmap(kept.fileno(), size) if size else b"")
 
     def _found(self, path: str) -> tuple[bytes, str] | None:
         with count_request(StoreAction.READ, self._root, path):

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import itertools
+import mmap
 import os
 import shutil
 import stat
@@ -52,6 +53,10 @@ class LocalObjects:
         seen = self.read_versioned(path)
         return None if seen is None else seen.text
 
+    def read_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Read several texts, each as `read` does."""
+        return [self.read(path) for path in paths]
+
     def read_versioned(self, path: str) -> Versioned | None:
         """Read a text with its token; None only when it is genuinely not there."""
         data = self.read_bytes(path)
@@ -61,6 +66,11 @@ class LocalObjects:
         """Read a small file of another kind whole; None only when it is genuinely not there."""
         with count_request(StoreAction.READ, self._root, path):
             return _bytes_of(self._file(path))
+
+    def map_bytes(self, path: str) -> memoryview | None:
+        """Map a file of any size; None only when it is genuinely not there."""
+        with count_request(StoreAction.READ, self._root, path):
+            return _map_of(self._file(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a text, or any text below this path."""
@@ -302,6 +312,18 @@ def _bytes_of(file: str) -> bytes | None:
         return None
     except OSError as error:
         if error.errno in _GONE:
+            return None
+        raise
+
+
+def _map_of(file: str) -> memoryview | None:
+    try:
+        with open(file, "rb") as stream:
+            if not os.fstat(stream.fileno()).st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        if error.errno in (*_GONE, errno.EISDIR):
             return None
         raise
 

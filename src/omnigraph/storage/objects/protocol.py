@@ -31,12 +31,20 @@ class Objects(Protocol):
         """Read a whole text; None only when it is genuinely not there."""
         ...
 
+    def read_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Read several texts, each as `read` does; of a store all at the same time."""
+        ...
+
     def read_versioned(self, path: str) -> Versioned | None:
         """Read a text with its token; None only when it is genuinely not there."""
         ...
 
     def read_bytes(self, path: str) -> bytes | None:
         """Read a small file of another kind whole; None only when it is genuinely not there."""
+        ...
+
+    def map_bytes(self, path: str) -> memoryview | None:
+        """Read a file of any size without holding it in memory; None only when it is genuinely not there."""
         ...
 
     def put(self, path: str, text: str) -> str:

@@ -139,11 +139,16 @@ class Entities:
         if not len(self) or not len(texts):
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) > LOOKUP_VALUES_MAX:
-            return self.row_offsets.at(_find_texts(texts, self.whole(ID)))
+            return self.id_finder()(texts)
         index = self._id_index(len(texts))
         if index is None:
             return self._look_up(texts)
         return np.array([index.row_id_of(text) for text in texts.to_pylist()], dtype=np.int64)
+
+    def id_finder(self) -> Callable[[pa.Array], RowIds]:
+        """Give what finds entities by many ids at a time; it holds the ids of all."""
+        ids, row_offsets = self.whole(ID), self.row_offsets
+        return lambda texts: row_offsets.at(_find_texts(texts, ids))
 
     def _look_up(self, texts: pa.Array) -> RowIds:
         if not len(self):

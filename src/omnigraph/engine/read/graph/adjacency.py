@@ -128,11 +128,14 @@ class Adjacency:
     offsets: NarrowIntegers
     targets: NarrowIntegers
     edges: NarrowIntegers | None = None
+    mapped: bool = False
+    """Whether `targets` and `edges` are mapped from a file, and take no memory that another could not have."""
 
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        held = (self.offsets, self.targets, self.edges, self.slots.known)
+        held = [self.offsets, self.slots.known]
+        held += [] if self.mapped else [self.targets, self.edges]
         return sum(part.nbytes for part in held if part is not None)
 
     def degrees(self, nodes: RowIds) -> Integers:
@@ -212,7 +215,7 @@ def compress(slots: Slots, ends: Ends, unit: NeighbourUnit) -> Adjacency:
 
 
 def group_pairs(slots: Slots, near: RowIds, far: RowIds) -> Adjacency:
-    """Group distinct pairs; they keep their order, so that `connected` must not be used."""
+    """Group distinct pairs; they keep their order, so that `connected` needs pairs that ascend by `far`."""
     found = slots.of(near)
     if slots.size > 1:
         order = stable_order(found, slots.size)
@@ -242,6 +245,29 @@ def _count_offsets(found: RowIds, size: int) -> NarrowIntegers:
     np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
     offsets[-1] = offsets[-2]
     return narrow(offsets)
+
+
+def list_pairs(adjacency: Adjacency) -> Ends:
+    """List the pairs of an adjacency; their edges are not told apart."""
+    slots = adjacency.slots
+    nodes = slots.low + count_up(slots.size) if slots.known is None else slots.known
+    near = np.repeat(nodes, np.diff(adjacency.offsets[:-1]))
+    far = adjacency.targets.astype(np.int64)
+    return Ends(near=near, far=far, edges=far)
+
+
+def turn_pairs(adjacency: Adjacency, slots: Slots) -> Adjacency:
+    """Make the inward adjacency of an outward one: pairs that ascend by source stay so within each target."""
+    pairs = list_pairs(adjacency)
+    return group_pairs(slots, pairs.far, pairs.near)
+
+
+def count_targets(adjacency: Adjacency, slots: Slots) -> Adjacency:
+    """Count how often each node is a target; the result has degrees and no targets."""
+    found = slots.of(adjacency.targets.astype(np.int64))
+    return Adjacency(
+        slots=slots, offsets=_count_offsets(found, slots.size), targets=adjacency.targets[:0]
+    )
 
 
 def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:

@@ -102,6 +102,19 @@ class EdgeReader:
             targets = self.targets.row_ids_of(far)
             return Ends(near=sources.result(), far=targets, edges=edges)
 
+    def stream(self, batch_rows: int) -> Iterator[Ends]:
+        """Read the ends of all edges part by part; nothing is cached."""
+        assert self.edges.entry is not None, "a table that did not exist has no edges"
+        table = self.edges.tables.open(self.edges.entry.at)
+        batches = table.scan((SOURCE, TARGET), row_id=True, batch_rows=batch_rows, bounded=True)
+        sources, targets = self.sources.id_finder(), self.targets.id_finder()
+        for rows in _gather_rows(batches, batch_rows):
+            yield Ends(
+                near=sources(column(rows, SOURCE)),
+                far=targets(column(rows, TARGET)),
+                edges=column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
+            )
+
     def _keep(self, ends: Ends) -> EdgeEnds:
         return EdgeEnds(
             entry=self.edges.entry,
@@ -150,6 +163,18 @@ class EdgeReader:
         if len(gone) and pc.any(replaced, min_count=0).as_py():
             return None
         return former.row_offsets.at(gone)
+
+
+def _gather_rows(batches: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
+    """Join the batches of small fragments: finding ids takes as long for few of them as for many."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if sum(one.num_rows for one in gathered) >= rows:
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def no_ends() -> Ends:

@@ -1,5 +1,7 @@
 """Topology: one edge table with the nodes at both ends, and the adjacencies that are built from it."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +19,22 @@ from omnigraph.engine.read.graph.adjacency import (
     Slots,
     add_edges,
     compress,
+    count_targets,
     drop_dangling,
     join_ends,
+    list_pairs,
     make_slots,
     remove_edges,
+    turn_pairs,
 )
+from omnigraph.engine.read.graph.adjacency_file import (
+    FILE_EDGE_BYTES,
+    FILE_NAME,
+    CachedAdjacency,
+    decode_adjacency,
+    encode_adjacency,
+)
+from omnigraph.engine.read.graph.adjacency_parts import EDGE_BYTES, build_in_parts
 from omnigraph.engine.read.graph.edge_ends import (
     SOURCE,
     TARGET,
@@ -34,32 +47,24 @@ from omnigraph.engine.read.graph.edge_ends import (
     read_node_ids,
 )
 from omnigraph.errors import NotFoundError
-from omnigraph.manifest.snapshot import Entry
+from omnigraph.limits import (
+    ADJACENCY_FILE_BYTES_MAX,
+    ADJACENCY_FILE_ROWS_MIN,
+    HELD_PART,
+    LOOKUP_VALUES_MAX,
+)
+from omnigraph.logs import get_logger
 from omnigraph.storage.arrow import column
+from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
 
+_log = get_logger(__name__)
+
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
-
-
 _GONE_MAX = 1_000
 """Up to so many deleted edges are removed one by one; with more of them the adjacency is built again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedAdjacency:
-    """An adjacency and the layouts it was built from; `dangling` if an end of some edge did not exist.
-
-    `entry` is a version of the edge table with the layout `edges`.
-    """
-
-    adjacency: Adjacency
-    entry: Entry | None
-    edges: Layout
-    sources: Layout
-    targets: Layout
-    dangling: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +82,17 @@ class Topology:
         if held is not None:
             return held.adjacency
         previous = self.edges.cache.latest(family)
+        stored = None if self._is_patchable(previous) else self._find_stored(unit)
+        if stored is not None and direction is Direction.OUT:
+            return stored.adjacency
+
+        def make() -> CachedAdjacency:
+            if stored is not None:
+                return self._turn(stored, direction)
+            return self._patch(previous, direction, unit) or self._build(direction, unit)
+
         kept: CachedAdjacency = self.edges.cache.get(
-            key,
-            lambda: self._patch(previous, direction, unit) or self._build(direction, unit),
-            lambda one: one.adjacency.nbytes,
-            family,
+            key, make, lambda one: one.adjacency.nbytes, family
         )
         return kept.adjacency
 
@@ -90,12 +101,30 @@ class Topology:
         found: CachedAdjacency | None = self.edges.cache.peek(self._names(direction, unit)[0])
         return None if found is None else found.adjacency
 
+    def counted(self, direction: Direction, unit: NeighbourUnit) -> Adjacency | None:
+        """The number of neighbours of all nodes against the direction of edges, if the outward adjacency has them.
+
+        The result is an adjacency without targets: only its degrees may be asked for.
+        """
+        if direction is not Direction.IN or unit is not NeighbourUnit.PAIR:
+            return None
+        out = self._find_stored(unit)
+        if out is None:
+            return None
+        return self.edges.cache.get(
+            (self._names(direction, unit)[0], "counted"),
+            lambda: count_targets(out.adjacency, self._slots(direction)),
+            lambda one: one.nbytes,
+        )
+
     def is_near(self, direction: Direction, unit: NeighbourUnit) -> bool:
         """Whether an adjacency is cached, or can be patched from a cached one."""
         key, family = self._names(direction, unit)
         if self.edges.cache.peek(key) is not None:
             return True
-        previous = self.edges.cache.latest(family)
+        return self._is_patchable(self.edges.cache.latest(family))
+
+    def _is_patchable(self, previous: CachedAdjacency | None) -> bool:
         return previous is not None and self._can_patch(previous)
 
     def _names(self, direction: Direction, unit: NeighbourUnit) -> tuple[object, object]:
@@ -106,11 +135,27 @@ class Topology:
     # ---- from the whole table
 
     def _build(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
+        if len(self.edges) * EDGE_BYTES > self.edges.cache.bytes_max:
+            return self._build_in_parts(direction, unit)
         # The ends are cached, because the other direction may be walked next.
         ends, dangling = drop_dangling(self.ends.read_all().ends)
         return self._keep(
             compress(self._slots(direction), ends.oriented(direction), unit), dangling
         )
+
+    def _build_in_parts(self, direction: Direction, unit: NeighbourUnit) -> CachedAdjacency:
+        """Build an adjacency whose edges do not fit in the cache: they are read and sorted part by part."""
+        bytes_max, dangling = self.edges.cache.bytes_max, False
+
+        def read() -> Iterator[Ends]:
+            nonlocal dangling
+            for ends in self.ends.stream(max(bytes_max // EDGE_BYTES // 4, LOOKUP_VALUES_MAX + 1)):
+                whole, some = drop_dangling(ends)
+                dangling = dangling or some
+                yield whole.oriented(direction)
+
+        built = build_in_parts(self._slots(direction), read(), unit, bytes_max)
+        return self._keep(built, dangling)
 
     @property
     def ends(self) -> EdgeReader:
@@ -137,6 +182,70 @@ class Topology:
     def far(self, direction: Direction) -> Entities:
         """The nodes to which a walk in a direction leads."""
         return self.sources if direction is Direction.IN else self.targets
+
+    # ---- from the file beside the table
+
+    def store(self) -> int:
+        """Keep the outward adjacency in a file beside the table, unless the one there serves; gives its bytes."""
+        if len(self.edges) < ADJACENCY_FILE_ROWS_MIN or self._find_stored(NeighbourUnit.PAIR):
+            return 0
+        kept = self._build(Direction.OUT, NeighbourUnit.PAIR)
+        if kept.adjacency.nbytes > ADJACENCY_FILE_BYTES_MAX:
+            return 0
+        data = encode_adjacency(kept)
+        self.edges.tables.write_beside(self.edges.layout.path, FILE_NAME, data)
+        return len(data)
+
+    def has_stored(self, unit: NeighbourUnit) -> bool:
+        """Whether the file beside the table serves; it is read, and its adjacency cached."""
+        return self._find_stored(unit) is not None
+
+    def _find_stored(self, unit: NeighbourUnit) -> CachedAdjacency | None:
+        """Find the outward adjacency of pairs by the file beside the table, if this version differs little from it."""
+        if unit is not NeighbourUnit.PAIR or len(self.edges) < ADJACENCY_FILE_ROWS_MIN:
+            return None
+        key, family = self._names(Direction.OUT, unit)
+        cache, missing = self.edges.cache, (key, "no file")
+        held: CachedAdjacency | None = cache.peek(key)
+        if held is not None or cache.peek(missing):
+            return held
+        read = self._read_stored()
+        found = (
+            read if read is None or self._is_of(read) else self._patch(read, Direction.OUT, unit)
+        )
+        if found is None:
+            cache.keep(missing, True, 100)
+            return None
+        return cache.get(key, lambda: found, lambda one: one.adjacency.nbytes, family)
+
+    def _read_stored(self) -> CachedAdjacency | None:
+        path = self.edges.layout.path
+        size = FILE_EDGE_BYTES * (len(self.edges) + len(self.sources))
+        mapped = size > self.edges.cache.bytes_max // HELD_PART
+        data = self.edges.tables.read_beside(path, FILE_NAME, mapped=mapped)
+        if data is None:
+            return None
+        found = decode_adjacency(data, self.edges.cache, mapped=mapped)
+        if found is None or found.edges.path != path:
+            # The file is a copy of what the table says, so that a reader does without it.
+            _log.warning("adjacency_file.refused", table=path)
+            record(Cost.ADJACENCY_FILES_REFUSED)
+            return None
+        record(Cost.ADJACENCY_FILES_READ)
+        return found
+
+    def _is_of(self, kept: CachedAdjacency) -> bool:
+        """Whether an adjacency was made of exactly these versions."""
+        mine = self.edges.layout, self.sources.layout, self.targets.layout
+        return mine == (kept.edges, kept.sources, kept.targets)
+
+    def _turn(self, out: CachedAdjacency, direction: Direction) -> CachedAdjacency:
+        """Make the adjacency of another direction from the outward one; no id is read."""
+        slots = self._slots(direction)
+        if direction is Direction.IN:
+            return self._keep(turn_pairs(out.adjacency, slots), out.dangling)
+        pairs = list_pairs(out.adjacency).oriented(direction)
+        return self._keep(compress(slots, pairs, NeighbourUnit.PAIR), out.dangling)
 
     # ---- from the adjacency of an earlier version
 
@@ -272,4 +381,24 @@ def _keeps_nodes(nodes: Entities, before: Layout) -> bool:
     if all(fragment in nodes.layout.starts for fragment in before.fragments):
         return True
     former = cached_node_ids(nodes, before)
-    return former is not None and not len(find_lost_nodes(former, read_node_ids(nodes)))
+    if former is None:
+        return _keeps_moved_nodes(nodes, before)
+    return not len(find_lost_nodes(former, read_node_ids(nodes)))
+
+
+def _keeps_moved_nodes(nodes: Entities, before: Layout) -> bool:
+    """Whether all rows that fragments of an earlier layout lost since are elsewhere now, with the same row ids.
+
+    A row id is given once in the history of a fragment, so that its row has the same id wherever it is.
+    """
+    change = compare_layouts(before, nodes.layout)
+    if change.lost or change.gone > _GONE_MAX or nodes.entry is None:
+        return False
+    table = nodes.tables.open(nodes.entry.at)
+    deleted = table.deleted([new.id for _, new in change.thinned])
+    addresses = [
+        (np.uint64(fragment) << np.uint64(32)) | offsets.astype(np.uint64)
+        for fragment, offsets in deleted.items()
+    ]
+    row_ids = table.row_ids(pa.array(np.concatenate(addresses))).to_numpy(zero_copy_only=False)
+    return not (nodes.row_offsets.of(row_ids.astype(np.int64)) == ABSENT).any()

@@ -52,7 +52,9 @@ def _find_adjacencies(
     low, high = read_bounds(operator, reader)
     steps = make_steps(operator, high, reader)
     if low == high == 1:
-        yield bindings, steps.of(bindings.columns[operator.source], unit)
+        sources = bindings.columns[operator.source]
+        counted = steps.counted(len(sources), unit) if _only_counts(operator) else None
+        yield bindings, counted or steps.of(sources, unit)
         return
     size = reach_block(steps.near)
     for start in range(0, max(bindings.rows, 1), size):
@@ -93,8 +95,19 @@ def _may_multiply(operator: Expand) -> bool:
     """Whether one row may become several."""
     if operator.edge_variable is not None:
         return True
-    unseen = operator.keep is not None and operator.target not in operator.keep
-    return not operator.closes and not (unseen and operator.multiplicity is not Multiplicity.EACH)
+    if operator.closes:
+        return False
+    return not (_is_unseen(operator) and operator.multiplicity is not Multiplicity.EACH)
+
+
+def _is_unseen(operator: Expand) -> bool:
+    """Whether no later operator uses the target."""
+    return operator.keep is not None and operator.target not in operator.keep
+
+
+def _only_counts(operator: Expand) -> bool:
+    """Whether the numbers of neighbours are all that one hop needs."""
+    return not operator.closes and operator.edge_variable is None and _is_unseen(operator)
 
 
 def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> Bindings:
@@ -104,7 +117,7 @@ def _walk_edges(operator: Expand, adjacency: Adjacency, bindings: Bindings) -> B
     if operator.closes:
         targets = bindings.columns[operator.target]
         return bindings.keep(adjacency.connected(sources, targets)).only(operator.keep)
-    if operator.keep is not None and operator.target not in operator.keep:
+    if _is_unseen(operator):
         return _count_matches(operator, adjacency.degrees(sources), bindings.only(operator.keep))
     walk = adjacency.walk(sources)
     rest = bindings.only(operator.keep)

@@ -112,9 +112,27 @@ class Steps:
         if topology.is_near(self.direction, unit):
             return False
         cost = topology.hop_cost(frontier, self.direction)
+        if self._is_file_worth(topology, cost) and topology.has_stored(unit):
+            return False
         key = (topology.edges.layout, "hops", self.direction, unit)
         spent = topology.edges.cache.spend(key, cost)
         return spent + cost < len(topology.edges) * costs.EDGE_ROW
+
+    def _is_file_worth(self, topology: Topology, cost: float) -> bool:
+        """Whether reading the file of an edge type costs less than hops; it says nothing about conditions."""
+        return self.is_plain and cost >= costs.stored(len(topology.edges))
+
+    def counted(self, frontier: int, unit: NeighbourUnit) -> Adjacency | None:
+        """The numbers of neighbours alone, if so many nodes are asked for and a file has them; it is no adjacency to walk."""
+        topology = self.topologies[0]
+        if self.reader.traversal.mode is not Mode.AUTO or self._cached(unit) is not None:
+            return None
+        if not self._is_file_worth(topology, topology.hop_cost(frontier, self.direction)):
+            return None
+        found = topology.counted(self.direction, unit)
+        if found is not None:
+            self.reader.note("numbers of neighbours in memory")
+        return found
 
     # ---- of all nodes
 
