@@ -23,6 +23,7 @@ from omnigraph.surfaces.cli.output import exit_code
 from omnigraph.surfaces.cli.tree import build_app
 from omnigraph.surfaces.http.app import ROUTES_DESCRIBED
 from omnigraph.surfaces.http.openapi import describe_api
+from tests.support.query_grammar import show_grammar
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -240,6 +241,7 @@ def made(name: str) -> str:
 
 
 _WHOLE: Mapping[str, Callable[[], str]] = {
+    "query grammar": show_grammar,
     "query codes": _query_codes,
     "migration codes": _migration_codes,
     "limits": _limits,

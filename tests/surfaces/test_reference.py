@@ -14,9 +14,13 @@ from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.diff.codes import Code, Family
 from omnigraph.catalog.diff.steps import StepKind
 from omnigraph.engine.session.settings import DEPRECATED, Settings
-from omnigraph.language.query.tokens import FUNCTIONS, HEADER, KEYWORDS
+from omnigraph.language.query.codes import QueryCode
+from omnigraph.language.query.parse import parse_findings
+from omnigraph.language.query.tokens import END, FUNCTIONS, HEADER, KEYWORDS, STRAY, scan
+from omnigraph.language.source import Source
 from omnigraph.manifest.records import ObjectType
 from omnigraph.storage import layout
+from tests.support.query_grammar import Sentences, read_grammar
 from tests.support.reference import (
     REFERENCE,
     commands,
@@ -163,3 +167,40 @@ def test_error_groups_say_what_to_do() -> None:
         if group.__module__ == errors.__name__:
             assert inspect.getdoc(group)
             assert f": `{group.__name__}`\n" in page("errors")
+
+
+def shown_grammar() -> dict[str, list[str]]:
+    found = re.search(
+        r"made from the code: query grammar -->\n```\n(.*?)\n```", page("queries"), re.S
+    )
+    assert found is not None
+    return read_grammar(found[1])
+
+
+def test_every_word_and_sign_of_the_shown_grammar_is_one_token() -> None:
+    parts = {part for rule in shown_grammar().values() for part in rule}
+    literals = {part.strip('"') for part in parts if part.startswith('"')} - {"--", "$"}
+    assert literals > {"match", "union", "unnest", "best", "between", "coalesce", "@mcp", "<="}
+    for literal in literals:
+        kinds = [token.type for token in scan(literal)]
+        assert kinds[0] != STRAY
+        assert kinds[1:] == [END]
+
+
+def test_sentences_of_the_shown_grammar_are_queries() -> None:
+    sentences = Sentences(shown_grammar(), 1)
+    read = 0
+    for _ in range(100):
+        text = " ".join(sentences.make("query"))
+        found = parse_findings(Source(text))[1]
+        # The page says these two in words.
+        assert {one.code for one in found} <= {QueryCode.ANNOTATION, QueryCode.NEAREST_DIRECTION}, (
+            text
+        )
+        read += not found
+    assert read > 50
+
+
+def test_a_sentence_of_another_grammar_is_none() -> None:
+    changed = shown_grammar() | {"single": ['"match"', "items", "final"], "statement": ["single"]}
+    assert parse_findings(Source(" ".join(Sentences(changed, 1).make("query"))))[1]
