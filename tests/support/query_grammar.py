@@ -86,7 +86,7 @@ def read_grammar(text: str) -> dict[str, list[str]]:
 class Sentences:
     """Sentences of a grammar; deep inside, the first alternative and the fewest repetitions are taken."""
 
-    def __init__(self, grammar: Grammar, seed: int, depth_max: int = 14) -> None:
+    def __init__(self, grammar: Grammar, seed: int, depth_max: int = 12) -> None:
         self._rules = {name: _read_choice(parts, 0)[0] for name, parts in grammar.items()}
         self._heights = _measure_heights(self._rules)
         self._chance = random.Random(seed)

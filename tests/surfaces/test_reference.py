@@ -190,7 +190,7 @@ def test_every_word_and_sign_of_the_shown_grammar_is_one_token() -> None:
 def test_sentences_of_the_shown_grammar_are_queries() -> None:
     sentences = Sentences(shown_grammar(), 1)
     read = 0
-    for _ in range(100):
+    for _ in range(60):
         text = " ".join(sentences.make("query"))
         found = parse_findings(Source(text))[1]
         # The page says these two in words.
@@ -198,7 +198,7 @@ def test_sentences_of_the_shown_grammar_are_queries() -> None:
             text
         )
         read += not found
-    assert read > 50
+    assert read > 30
 
 
 def test_a_sentence_of_another_grammar_is_none() -> None:
