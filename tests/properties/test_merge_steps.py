@@ -2,15 +2,19 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.api.graph import Graph
 from omnigraph.errors import MergeConflicts
+from omnigraph.pipeline.local import LocalRunner
+from omnigraph.pipeline.runner import Step
 from tests.support.merge_ways import (
     FEW,
     apply_step,
+    by_runner,
     content,
     in_steps,
     merge_by,
@@ -80,6 +84,32 @@ def test_a_merge_into_a_branch_forks_its_tables_and_writes_there() -> None:
         assert done.tables == {"node:P": (0, 1, 1)}
         assert content(graph, "side") == content(graph, "main")
         assert content(graph, "other") != content(graph, "side")
+        assert graph.doctor() == []
+
+
+class NotedSteps(LocalRunner):
+    """Notes the steps that it runs."""
+
+    def __init__(self) -> None:
+        super().__init__(2, buckets=2)
+        self.names: list[str] = []
+
+    def run(self, step: Step) -> pa.Table:
+        """Run a step and note its name."""
+        self.names.append(step.name)
+        return super().run(step)
+
+
+def test_all_tables_are_compared_in_one_step() -> None:
+    with merge_graph() as graph:
+        for branch, name in (("side", "p0"), ("main", "p1")):
+            apply_step(graph, branch, ("put", name, 5, "new", None, 1))
+            apply_step(graph, branch, ("edge", f"e-{name}", name, "p2", 1))
+            apply_step(graph, branch, ("one", f"o-{name}", name, "p2"))
+        runner = NotedSteps()
+        done = merge_by(graph, by_runner(runner))
+        assert done.tables == {"edge:E": (1, 0, 0), "edge:One": (1, 0, 0), "node:P": (0, 1, 0)}
+        assert runner.names == ["compare", "gather", "decide", "stage"]
         assert graph.doctor() == []
 
 

@@ -106,9 +106,10 @@ def _compare(
         pairs=tuple((number, pairs[number], sides[number]) for number in moved),
         wanted=wanted,
     )
+    splits = [split for number in moved for split in cut[number]]
     step = Shuffle(
         name="compare",
-        splits=[split for number in moved for split in cut[number]],
+        splits=splits,
         keys=ReadSides(engine.location),
         sides={
             sides[number].name_side(side): sides[number].schema
@@ -117,6 +118,7 @@ def _compare(
         },
         decide=bucket,
         out=MESSAGES,
+        rows=sum(split.rows for split in splits),
     )
     return select(decode(runner.run(step)), ChangesWritten)
 

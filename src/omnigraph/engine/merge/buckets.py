@@ -1,7 +1,8 @@
-"""The rows of one table in a merge by steps: tasks read what may differ, each bucket of ids is decided by itself.
+"""The rows of tables in a merge by steps: tasks read what may differ, each bucket of ids is decided by itself.
 
 A bucket holds every row of its ids on all sides, so the truth table of `resolve` applies to it as to a whole table. What it
-decides goes into scratch files; the driver gets counts, and the first conflicts.
+decides goes into scratch files; the driver gets counts, and the first conflicts. All tables share one step, since a job of Spark takes
+some tenths of a second whatever it does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from omnigraph.commit.addressed import AddressedRows
 from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
 from omnigraph.engine.diff.rows import Comparison
 from omnigraph.engine.diff.sides import (
+    AFTER,
+    BEFORE,
     AlignedPair,
     DigestedRows,
     ReadSides,
@@ -80,17 +83,22 @@ def pair_table(
         case Way.SAME:
             return ()
         case Way.POINT | Way.ADOPT:
-            return (pair_versions(tables, SOURCE, target, source, seed=seed, row_cache=row_cache),)
+            name = _name_pair(relation, SOURCE)
+            return (pair_versions(tables, name, target, source, seed=seed, row_cache=row_cache),)
         case Way.THREE_WAY:
             return _pair_three_ways(
                 tuple(
-                    pair_versions(tables, name, base, at, seed=seed, row_cache=row_cache)
+                    pair_versions(
+                        tables, _name_pair(relation, name), base, at, seed=seed, row_cache=row_cache
+                    )
                     for name, at in ((SOURCE, source), (TARGET, target))
                 )
             )
         case Way.PUT_TOGETHER:
             found = (
-                pair_versions(tables, str(number), target, at, row_cache=row_cache)
+                pair_versions(
+                    tables, _name_pair(relation, str(number)), target, at, row_cache=row_cache
+                )
                 for number, at in enumerate(list_other_versions(relation))
             )
             return tuple(replace(one, columns=None) for one in found)
@@ -105,19 +113,34 @@ def _pair_three_ways(pairs: tuple[VersionPair, ...]) -> tuple[VersionPair, ...]:
     return pairs if is_same else tuple(replace(one, columns=None) for one in pairs)
 
 
-def compare_step(table: "BucketMerge", splits: Sequence[SideSplit]) -> Shuffle:
-    """Read the sides of a table and decide its rows, bucket by bucket."""
-    sides = {
-        pair.name_side(side): pair.schema for pair in table.pairs for side in ("before", "after")
-    }
+def _name_pair(relation: TableRelation, name: str) -> str:
+    """Name a pair apart from those of other tables in the same step."""
+    return f"{relation.table_key}|{name}"
+
+
+def compare_step(merges: Sequence["BucketMerge"], splits: Sequence[SideSplit]) -> Shuffle:
+    """Read the sides of all tables and decide their rows, bucket by bucket."""
     return Shuffle(
         name="compare",
         splits=splits,
-        keys=ReadSides(table.spec),
-        sides=sides,
-        decide=table,
+        keys=ReadSides(merges[0].spec),
+        sides={name: pair.schema for one in merges for name, pair in one.sides.items()},
+        decide=MergedTables(tuple(merges)),
         out=MESSAGES,
+        rows=sum(split.rows for split in splits),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTables:
+    """Decides the rows of all tables whose ids are in one bucket."""
+
+    merges: tuple["BucketMerge", ...]
+
+    def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
+        for merge in self.merges:
+            if any(sides[name].num_rows for name in merge.sides):
+                yield from merge(sides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +156,11 @@ class BucketMerge:
     """Columns that follow from the id."""
     names_all: bool = False
     """Whether every conflict is described, not only the first of a bucket."""
+
+    @property
+    def sides(self) -> Mapping[str, VersionPair]:
+        """The sides of the shuffle that hold its rows, each with the pair that it belongs to."""
+        return {pair.name_side(side): pair for pair in self.pairs for side in (BEFORE, AFTER)}
 
     def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
         store = self.spec.store()

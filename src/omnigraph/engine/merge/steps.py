@@ -1,5 +1,6 @@
 """A merge by steps: workers compare, check and write; this process holds counts, receipts and the first conflicts, and commits."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -140,12 +141,9 @@ class BulkMerge:
         related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
         moving = [one for one in related if one.way is not Way.SAME]
         implied = list_key_columns(relation, self.spec.catalog)
-        found: list[ConflictsFound] = []
-        tables: dict[TableKey, TableOutcome] = {}
-        for one in moving:
-            messages = self._compare(one, relation.base, implied)
-            found += select(messages, ConflictsFound)
-            tables[one.table_key] = _make_outcome(one, messages)
+        messages = self._compare(moving, relation.base, implied)
+        found = select(messages, ConflictsFound)
+        tables = _collect_outcomes(moving, messages)
         counts = {key: one.counts for key, one in tables.items() if not one.is_empty}
         read_set = {one.table_key: one.target.version for one in moving}
         decided = DecidedMerge(relation=relation, counts=counts, read_set=read_set)
@@ -158,23 +156,26 @@ class BulkMerge:
         return self._check_rules(replace(stepped, incoming=tuple(_cut(tables))))
 
     def _compare(
-        self, one: TableRelation, base: Base, implied: Mapping[str, tuple[str, ...]]
+        self, moving: Sequence[TableRelation], base: Base, implied: Mapping[str, tuple[str, ...]]
     ) -> Sequence[object]:
+        """Compare all tables in one step."""
         row_cache, seed = RowCache(0, implied), make_seed(self.spec.seed)
-        pairs = pair_table(self._tables, one, row_cache, seed)
-        splits: list[SideSplit] = [s for pair in pairs for s in cut_sides(self._tables, pair)]
-        if not splits:
-            return ()
-        merge = BucketMerge(
-            spec=self.spec,
-            relation=one,
-            node=base.node,
-            granularity=self.granularity,
-            pairs=pairs,
-            implied=implied.get(one.target.at.path, ()),
-            names_all=self.conflicts is not None,
-        )
-        return decode(self.runner.run(compare_step(merge, splits)))
+        merges: list[BucketMerge] = []
+        splits: list[SideSplit] = []
+        for one in moving:
+            pairs = pair_table(self._tables, one, row_cache, seed)
+            splits += (split for pair in pairs for split in cut_sides(self._tables, pair))
+            merge = BucketMerge(
+                spec=self.spec,
+                relation=one,
+                node=base.node,
+                granularity=self.granularity,
+                pairs=pairs,
+                implied=implied.get(one.target.at.path, ()),
+                names_all=self.conflicts is not None,
+            )
+            merges.append(merge)
+        return decode(self.runner.run(compare_step(merges, splits))) if splits else ()
 
     def _check_rules(self, stepped: SteppedMerge) -> SteppedMerge:
         findings, splits = self._gather(stepped)
@@ -333,11 +334,28 @@ class BulkMerge:
         return found
 
 
-def _make_outcome(relation: TableRelation, messages: Sequence[object]) -> TableOutcome:
-    facts = select(messages, BucketFacts)
+def _collect_outcomes(
+    moving: Iterable[TableRelation], messages: Sequence[object]
+) -> dict[TableKey, TableOutcome]:
+    """Put together by table what the buckets decided."""
+    facts: defaultdict[TableKey, list[BucketFacts]] = defaultdict(list)
+    slices: defaultdict[TableKey, list[ScratchSlice]] = defaultdict(list)
+    for fact in select(messages, BucketFacts):
+        facts[fact.table_key].append(fact)
+    for part in select(messages, ScratchSlice):
+        slices[part.table_key].append(part)
+    return {
+        one.table_key: _make_outcome(one, slices[one.table_key], facts[one.table_key])
+        for one in moving
+    }
+
+
+def _make_outcome(
+    relation: TableRelation, slices: Iterable[ScratchSlice], facts: Sequence[BucketFacts]
+) -> TableOutcome:
     return TableOutcome(
         relation=relation,
-        slices=tuple(select(messages, ScratchSlice)),
+        slices=tuple(slices),
         properties=next((one.properties for one in facts if one.properties), ()),
         agreed=_join_agreed(facts),
     )
