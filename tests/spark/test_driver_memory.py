@@ -1,4 +1,7 @@
-"""The driver of Spark holds receipts: its memory does not grow with the rows of a load, a merge, a diff, the feed or an export."""
+"""The driver of Spark holds receipts: its memory does not grow with the rows of a load, a diff, the feed or an export.
+
+It grows by some bytes for each row that an upsert or a merge replaces, which is Lance's doing.
+"""
 
 import json
 import subprocess
@@ -12,11 +15,19 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
+from tests.support.spark_cluster import cluster
+
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
 FEW, MANY = 200_000, 2_000_000
 GROWTH_MIB_MAX = 60
 """Receipts and the file names of changes grow with the number of tasks; rows would take hundreds of MiB."""
+
+REPLACED_BYTES = 140
+"""What Lance holds of each replaced row while it commits: the process that commits looks up where its row id was."""
+
+PYTHON_MIB_MAX = 400
+"""What a small driver has beside 1 GiB of Java."""
 
 
 def write_rows(path: Path, start: int, count: int, age: int) -> None:
@@ -31,12 +42,13 @@ def write_rows(path: Path, start: int, count: int, age: int) -> None:
             writer.write_table(pa.table(columns, schema=schema))
 
 
-def run_driver(home: Path, rows: int) -> dict[str, int]:
+def run_driver(home: Path, rows: int, master: str) -> dict[str, int]:
+    """Run every verb on a session of a driver with 1 GiB of Java."""
     home.mkdir()
     write_rows(home / "few.parquet", 10 * MANY, 1_000, 1)
     write_rows(home / "rows.parquet", 0, rows, 1)
     write_rows(home / "rows2.parquet", 0, rows // 2, 2)
-    command = [sys.executable, "-m", "tests.support.driver_memory", str(home), "local[2,4]"]
+    command = [sys.executable, "-m", "tests.support.driver_memory", str(home), master]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
@@ -44,7 +56,10 @@ def run_driver(home: Path, rows: int) -> dict[str, int]:
 
 
 def test_the_driver_holds_no_rows(tmp_path: Path) -> None:
-    few, many = (run_driver(tmp_path / str(rows), rows) for rows in (FEW, MANY))
-    print(few, many)
-    grown = {verb: many[verb] - few[verb] for verb in few}
-    assert not {verb: more for verb, more in grown.items() if more > GROWTH_MIB_MAX}, (few, many)
+    with cluster(tmp_path / "cluster") as running:
+        few, many = (run_driver(tmp_path / str(rows), rows, running.master) for rows in (FEW, MANY))
+    replaced = (MANY - FEW) // 2 * REPLACED_BYTES >> 20
+    allowed = dict.fromkeys(few, GROWTH_MIB_MAX)
+    allowed |= dict.fromkeys(("upsert", "merge", "all"), GROWTH_MIB_MAX + replaced)
+    assert not {verb for verb in few if many[verb] - few[verb] > allowed[verb]}, (few, many)
+    assert many["all"] < PYTHON_MIB_MAX, (few, many)

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import omnigraph
 from omnigraph.api.graph import Graph
@@ -28,7 +27,6 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, Injected, armed
 from omnigraph.ids import MAIN
 from omnigraph.spark import GraphSource, Transaction, each_batch, register
-from omnigraph.spark.changes import ChangeSource, FeedReader
 from omnigraph.spark.streams import MicroBatch
 from tests.support.settled import assert_settled
 
@@ -567,81 +565,3 @@ def test_dates_written_from_spark_are_those_of_the_frame(spark: Any, graph: Grap
     with Transaction(graph, spark) as transaction:
         transaction.append("Person", frame)
     assert graph.table("Person")["born"].to_pylist() == [date(1815, 12, 10)]
-
-
-@pytest.mark.soak
-def test_the_change_feed_is_a_stream(spark: Any, graph: Graph, tmp_path: Path) -> None:
-    def seen() -> list[tuple[Any, ...]]:
-        changes = spark.readStream.format("omnigraph-changes").option("max_changes", 1)
-        changes = changes.option("images", "true").option("types", "Person").load(graph.uri)
-        writer = changes.writeStream.format("json").option("path", str(tmp_path / "out"))
-        writer = writer.option("checkpointLocation", str(tmp_path / "at"))
-        query = writer.start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-        rows = spark.read.schema("op string, id string, after string").json(str(tmp_path / "out"))
-        return sorted((row.op, row.id, '"age": 2' in (row.after or "")) for row in rows.collect())
-
-    graph.load({"Person": people(spark, "a", "b"), "Knows": knows(spark, "ab")}, mode="append")
-    assert seen() == [("insert", "a", False), ("insert", "b", False)]
-    graph.load({"Person": people(spark, "b", age=2)}, mode="merge")
-    graph.mutate('query m() { delete Person where name = "a" }')
-    assert seen() == [
-        ("delete", "a", False),
-        ("insert", "a", False),
-        ("insert", "b", False),
-        ("update", "b", True),
-    ]
-
-
-def feed_of(graph: Graph, **options: str) -> FeedReader:
-    reader = ChangeSource({"path": graph.uri, **options}).streamReader(None)  # type: ignore[arg-type]
-    assert isinstance(reader, FeedReader)
-    return reader
-
-
-def batch(reader: FeedReader, start: dict[str, str], end: dict[str, str]) -> list[Any]:
-    return [row[4] for part in reader.partitions(start, end) for row in reader.read(part)]
-
-
-def commits_of(graph: Graph, *names: str) -> None:
-    for name in names:
-        graph.load({"Person": pa.table({"name": list(name)})}, mode="append", spark=False)
-
-
-def test_a_batch_of_the_feed_that_is_read_again_is_the_same(graph: Graph) -> None:
-    commits_of(graph, "a", "b", "c")
-    reader = feed_of(graph)
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert batch(reader, start, end) == ["a", "b", "c"]
-    commits_of(graph, "d")
-    assert batch(reader, start, end) == ["a", "b", "c"]
-    last = reader.latestOffset(end, reader.getDefaultReadLimit())
-    assert batch(reader, end, last) == ["d"]
-    assert batch(reader, start, last) == ["a", "b", "c", "d"]
-    assert reader.latestOffset(last, reader.getDefaultReadLimit()) == last
-
-
-def test_a_batch_of_the_feed_ends_with_the_commit_that_fills_it(graph: Graph) -> None:
-    commits_of(graph, "a", "bcd", "e", "f")
-    reader = feed_of(graph, max_changes="3")
-    at, told = reader.initialOffset(), []
-    for _ in range(3):
-        end = reader.latestOffset(at, reader.getDefaultReadLimit())
-        told.append(batch(reader, at, end))
-        at = end
-    assert told == [["a", "b", "c", "d"], ["e", "f"], []]
-    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == at
-
-
-def test_a_feed_of_what_is_there_now_ends_where_it_was_begun(graph: Graph) -> None:
-    commits_of(graph, "a", "b")
-    reader = feed_of(graph)
-    reader.prepareForTriggerAvailableNow()
-    commits_of(graph, "c")
-    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
-    assert batch(reader, reader.initialOffset(), end) == ["a", "b"]
-    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end

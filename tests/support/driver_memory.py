@@ -24,7 +24,7 @@ def own_bytes() -> int:
 
 @contextmanager
 def watch_peak(found: dict[str, int], name: str) -> Iterator[None]:
-    """Note by how many MiB the memory of this process grew inside the block."""
+    """Note by how many MiB the memory of this process grew inside the block, and how much it was at most so far."""
     release_freed()
     start, stop = own_bytes(), threading.Event()
     peak = [start]
@@ -40,7 +40,11 @@ def watch_peak(found: dict[str, int], name: str) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-    found[name] = (max(peak[0], own_bytes()) - start) // MIB
+    most = max(peak[0], own_bytes())
+    found[name] = (most - start) // MIB
+    found["all"] = max(found.get("all", 0), most // MIB)
+    # A run that is stopped has told how far it came.
+    print(name, found[name], file=sys.stderr, flush=True)
 
 
 def main(home: Path, master: str) -> dict[str, int]:

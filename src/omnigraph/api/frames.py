@@ -14,10 +14,8 @@ from omnigraph.catalog.model import EdgeType, TableType
 from omnigraph.engine.history.change_rows import (
     CHANGE_SCHEMA,
     FEED_SCHEMA,
-    ChangeRow,
     batch_changes,
     batch_feed,
-    list_feed_values,
 )
 from omnigraph.engine.history.compare import Wanted, compare_pair, list_differing_pairs
 from omnigraph.engine.history.feed import list_steps
@@ -32,10 +30,8 @@ if TYPE_CHECKING:
     from omnigraph.api.types import AnyFrame, FrameLibrary
 
 __all__ = [
-    "ChangeRow",
     "FrameEngine",
     "GraphFrames",
-    "list_feed_values",
     "make_diff_frame",
     "make_feed_frame",
     "make_frame",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, MutableMapping
 from itertools import islice
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from omnigraph.api.comparisons import ChangeStream
-from omnigraph.api.frames import ChangeRow, list_feed_values
+from omnigraph.api.pinned_feed import pin_feed
 from omnigraph.errors import UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE
@@ -28,15 +29,10 @@ from omnigraph.spark.options import (
     require_known,
     tell_briefly,
 )
-from omnigraph.spark_jobs.workers import freeze_loaded_objects
+from omnigraph.spark_jobs.change_frames import FeedPart, cut_feed, make_feed_schema
 from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph-changes"
-SCHEMA: Final = (
-    "op string, kind string, table_key string, type_name string, id string, src string, dst string, "
-    "properties array<string>, before string, after string, commit_id string, actor string, "
-    "committed_at timestamp, manifest_version long"
-)
 OPTIONS: Final = ("path", "branch", "types", "since", "images", "max_changes", "checkpointlocation")
 ADVICE: Final = {
     "startingversion": "name the commit after which the stream begins as option 'since'",
@@ -74,9 +70,9 @@ class ChangeSource(DataSource):
         """The name that `format()` takes."""
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """One row for each entity that a commit changed."""
-        return SCHEMA
+        return make_feed_schema()
 
     @tell_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -113,19 +109,33 @@ class Feed:
                 spark=False,
             )
 
+    def cut(self, after: str, end: str) -> list[FeedPart]:
+        """Cut the commits after one, up to another, into what tasks read."""
+        if after == end:
+            return []
+        with open_at(self.location, read_only=True) as graph:
+            location, steps, wanted = pin_feed(
+                graph,
+                branch=self.branch,
+                since=after or None,
+                until=end,
+                types=self.types,
+                images=self.images,
+            )
+            return cut_feed(location, steps, wanted, self.limit)
+
 
 @dataclass
-class FeedPart(InputPartition):
-    """A batch: the commits after one, up to another."""
+class FeedPartition(InputPartition):
+    """What one task reads of a batch."""
 
-    after: str
-    end: str
+    part: FeedPart
 
 
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the feed batch by batch, in order; a batch that is read again holds the same commits.
 
-    A batch is one partition, and the task reads its rows one after the other, so that no commit is in memory as a whole.
+    One task reads small commits together; a commit that changed much is spread over several. No commit is in memory as a whole.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -162,20 +172,10 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {AFTER: end}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """Make one partition, so that the commits stay in order."""
-        return [FeedPart(start[AFTER], end[AFTER])]
+        """Cut a batch into partitions, the commits in their order."""
+        return [FeedPartition(part) for part in self.feed.cut(start[AFTER], end[AFTER])]
 
-    def read(self, partition: InputPartition) -> Iterator[ChangeRow]:
-        """Read the rows of a batch as Spark asks for them."""
-        assert isinstance(partition, FeedPart), "Spark gives back what `partitions` made"
-        if partition.after == partition.end:
-            return
-        for block in self.feed.read(partition.after):
-            yield from _list_rows(block)
-            if block.commit.id == partition.end:
-                break
-        freeze_loaded_objects()
-
-
-def _list_rows(block: ChangeStream) -> Iterator[ChangeRow]:
-    return (list_feed_values(change, block.commit) for change in block.changes)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a partition as Spark asks for them."""
+        assert isinstance(partition, FeedPartition), "Spark gives back what `partitions` made"
+        yield from partition.part.read()

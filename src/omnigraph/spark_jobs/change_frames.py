@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from omnigraph.engine.diff.digest import make_seed
 from omnigraph.engine.diff.sides import AFTER, BEFORE, ReadSides, SideSplit, VersionPair, cut_sides
@@ -23,6 +24,8 @@ from omnigraph.engine.history.diff_steps import list_bucket_changes, pair_sides
 from omnigraph.engine.history.feed import FeedStep
 from omnigraph.errors import TableNotFound
 from omnigraph.pipeline.location import StoreLocation
+from omnigraph.pipeline.runner import KEY
+from omnigraph.pipeline.shuffle import buckets_of
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark_jobs.packets import Packing, unpack_packet
 from omnigraph.spark_jobs.runner import (
@@ -40,6 +43,9 @@ from omnigraph.values import dataclass
 
 PARTITIONS_MAX: Final = 200
 """Commits of a long feed share tasks: starting a task takes longer than comparing what a small commit changed."""
+
+FEED_BUCKETS_MAX: Final = 16
+"""Tasks that read a large table of a stream: each looks at every row that may differ, and lays out those of its ids."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -68,6 +74,63 @@ def feed_frame(
     """Make a frame of what commits changed, oldest first; a task compares tables, or a part of about `rows_max` rows."""
     reads = [PairRead(pair=pair, wanted=wanted, step=step) for step in steps for pair in step.pairs]
     return _make_frame(spark_runner(spark).spark, location, reads, FEED_SCHEMA, rows_max)
+
+
+def make_feed_schema() -> StructType:
+    """Make the schema of a frame or a stream of the feed."""
+    return _make_schema(FEED_SCHEMA)
+
+
+def _make_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+
+
+def cut_feed(
+    location: StoreLocation,
+    steps: Sequence[FeedStep],
+    wanted: Wanted,
+    changes: int,
+    *,
+    rows_max: int = PARTITION_ROWS,
+) -> list["FeedPart"]:
+    """Cut the commits of a batch of a stream into parts, in their order; `changes` is about how many the batch holds.
+
+    A source cannot shuffle, so every task of a large table reads its sides.
+    """
+    reads = [PairRead(pair=pair, wanted=wanted, step=step) for step in steps for pair in step.pairs]
+    most = -(-changes // rows_max)
+    parts = _plan_parts(location.store().tables, reads, rows_max, most, FEED_BUCKETS_MAX)
+    return [
+        FeedPart(location=location, part=part, bucket=bucket)
+        for part in parts
+        for bucket in range(part.partitions)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedPart:
+    """What one task reads of a batch: whole tables, or the ids of one bucket of a large one."""
+
+    location: StoreLocation
+    part: "Part"
+    bucket: int
+
+    def read(self) -> Batches:
+        """Compare the tables and lay out the changes, some at a time."""
+        rows: dict[str, list[pa.Table]] = {}
+        for side, found in self._read_sides():
+            rows.setdefault(side, []).append(found)
+        yield from _read_part(self.location.store().tables, self.part, rows)
+        freeze_loaded_objects()
+
+    def _read_sides(self) -> Iterator[tuple[str, pa.Table]]:
+        large = self.part.large
+        if large is None:
+            return
+        for split in large.splits:
+            for side, rows in ReadSides(self.location)(split):
+                own = buckets_of(rows[KEY].combine_chunks(), large.buckets) == self.bucket
+                yield side, rows.filter(pa.array(own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +185,22 @@ class LargePair:
         return {self.versions.name_side(side): self.versions.schema for side in (BEFORE, AFTER)}
 
 
-def _plan_parts(tables: Tables, reads: Sequence[PairRead], rows_max: int) -> list[Part]:
+def _plan_parts(
+    tables: Tables,
+    reads: Sequence[PairRead],
+    rows_max: int,
+    partitions_max: int = PARTITIONS_MAX,
+    buckets_max: int = PARTITIONS_MAX,
+) -> list[Part]:
     """Cut the tables to compare into partitions, in their order."""
     seed = make_seed(SYSTEM.new_id())
     large = {
         number: found
         for number, read in enumerate(reads)
-        if (found := _cut_large(tables, read.pair, str(number), seed, rows_max)) is not None
+        if (found := _cut_large(tables, read.pair, str(number), seed, rows_max, buckets_max))
+        is not None
     }
-    share = -(-len(reads) // PARTITIONS_MAX)
+    share = -(-len(reads) // partitions_max)
     parts: list[Part] = []
     first = 0
     runs = groupby(range(len(reads)), key=lambda n: (n in large, n if n in large else n // share))
@@ -143,7 +213,7 @@ def _plan_parts(tables: Tables, reads: Sequence[PairRead], rows_max: int) -> lis
 
 
 def _cut_large(
-    tables: Tables, pair: TablePair, name: str, seed: int, rows_max: int
+    tables: Tables, pair: TablePair, name: str, seed: int, rows_max: int, buckets_max: int
 ) -> LargePair | None:
     """Cut a table of which more rows may differ than one task compares."""
     if pair.row_count <= rows_max:
@@ -157,7 +227,7 @@ def _cut_large(
     buckets = -(-sum(split.rows for split in splits) // rows_max)
     if buckets < 2:
         return None
-    return LargePair(versions=versions, splits=tuple(splits), buckets=min(buckets, PARTITIONS_MAX))
+    return LargePair(versions=versions, splits=tuple(splits), buckets=min(buckets, buckets_max))
 
 
 # ---- tasks
@@ -170,7 +240,7 @@ def _make_frame(
     schema: pa.Schema,
     rows_max: int,
 ) -> DataFrame:
-    wanted = from_arrow_schema(schema, prefer_timestamp_ntz=False)
+    wanted = _make_schema(schema)
     if not reads:
         return spark.createDataFrame([], wanted)
     parts = _plan_parts(location.store().tables, reads, rows_max)
