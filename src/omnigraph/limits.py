@@ -75,14 +75,23 @@ BRANCH_FILE_BYTES_MAX = 200
 LOAD_CONCURRENCY = 8
 """Tables staged at once by a load."""
 
-MANIFEST_FRAGMENTS_MAX = 32
-"""The publisher folds the manifest past this many fragments: swap cost follows fragments."""
+MANIFEST_FRAGMENTS_MAX = 8
+"""The publisher folds the manifest past this many fragments of recent rows: what openings and swaps cost follows them."""
 
 TAIL_ROWS_MAX = 16
 """A swap of the manifest writes the rows of its newest fragment anew, up to this many, instead of a deletion file."""
 
 FOLD_RATIO_MAX = 4
-"""A fold of the manifest leaves a fragment alone that has more than this many times the rows of all newer ones."""
+"""A fold of the manifest leaves a file of its history alone that has more than this many times the rows of all newer ones."""
+
+HISTORY_FILE_ROWS_MAX = 8192
+"""A publisher that folds the manifest rewrites no more rows of its history, about a megabyte; optimize rewrites all of it."""
+
+HISTORY_ROWS_MIN = 64
+"""Fewer old rows than these stay with the recent ones: a file of their own would cost more than it spares."""
+
+RECENT_COMMITS = 32
+"""The newest commits that a fold leaves among the recent rows, so that a page of the log reads no history."""
 
 PUBLISH_BACKOFF_SECONDS = 0.02
 """First wait after a lost manifest swap, about one publish; doubled per round, shortened at random."""
@@ -201,6 +210,9 @@ DRAFT_COPIES_MAX = 64
 DRAFT_PUTS_MAX = 16
 """Versions of tables that are put into an object store at the same time."""
 
+LEASE_PUTS_MAX = 16
+"""Leases that a writer gives back at the same time."""
+
 ENTRY_SECONDS_MAX = 5.0
 """How long a writer on an object store relies on what it saw before: interrupted writes of others stay unseen that long at most."""
 
@@ -307,7 +319,7 @@ BTREE_BYTES_MAX = 512 * 1024 * 1024
 BTREE_SAMPLE_ROWS = 65_536
 """Rows of a column that is not in order, to see whether texts come more than once: only then is it sorted here."""
 
-VERSION_STEPS_MAX = 16
+VERSION_STEPS_MAX = 128
 """Versions of the manifest that a probe follows one by one on a disk, before it lists them."""
 
 IMAGE_CHUNKS_MAX = 32
@@ -509,8 +521,9 @@ SMALL_WORK_BYTES = 256 * 1024 * 1024
 SMALL_WORK_ROWS = 2_000_000
 """Rows of input up to which a load works in memory, and never leaves this process by itself."""
 
-STRAYED_LOOKED_AT = 16
-"""Branches an open looks at to notice that the directory was moved: one move strays all that were there."""
+STRAYED_LOOKED_AT = 2
+"""Branches an open looks at to notice that the directory was moved: one move strays all that were there. The others are
+looked at when they are used."""
 
 SCRATCH_SECONDS = 7 * 24 * 3600.0
 """How long scratch files of a load that fell silent stay when cleanup is given no age."""

@@ -17,7 +17,7 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import Version
 from omnigraph.storage.counters import Cost, record
-from omnigraph.storage.rows import Image
+from omnigraph.storage.rows import Image, Split
 from omnigraph.storage.values import (
     MAIN_INCARNATION,
     BranchRef,
@@ -174,7 +174,7 @@ class MemoryRows:
             )
             return self._image(image.branch, line, version)
 
-    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
+    def fold(self, branch: str | None, *, whole: bool = False, split: Split | None = None) -> bool:
         with self._lock:
             line = self._line(branch)
             head = line.commits[line.head]
@@ -272,7 +272,7 @@ class MemoryRows:
             branch=branch,
             version=Version(version),
             incarnation=line.incarnation,
-            rows=pa.Table.from_pylist(list(commit.rows.values()), schema=commit.schema),
+            recent=pa.Table.from_pylist(list(commit.rows.values()), schema=commit.schema),
             metadata=dict(commit.metadata),
         )
 

@@ -276,6 +276,5 @@ class TableLocks:
         return max(0.0, deadline - self.runtime.monotonic())
 
     def _give_back(self, locks: Mapping[LockKey, TableLock], keys: Iterable[LockKey]) -> None:
-        for lock in locks.values():
-            self.locks.release(lock)
+        self.locks.release_all(tuple(locks.values()))
         self.queue.release(tuple(keys))

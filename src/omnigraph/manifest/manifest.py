@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version
@@ -18,6 +19,7 @@ from omnigraph.limits import (
     PUBLISH_LOCKS,
 )
 from omnigraph.manifest.lineage import LegacyLineage, Lineage
+from omnigraph.manifest.old_rows import split_old_rows
 from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.manifest.stamp import LINEAGE_IN_MANIFEST, stamp_of
 from omnigraph.manifest.state import BranchState, decode
@@ -284,6 +286,11 @@ class Manifest:
         """Read a state from the rows without the cache of states."""
         image = self.rows.load(lance_branch(branch), version)
         return decode(image, self.rows.fragment_count(image), self._history(image))
+
+    def fold(self, branch: BranchName, *, whole: bool = False) -> bool:
+        """Store the recent rows of a branch as one fragment and old ones apart; False when a swap came first."""
+        split = partial(split_old_rows, branch=branch)
+        return self.rows.fold(lance_branch(branch), whole=whole, split=split)
 
     def branch_incarnation(self, branch: BranchName) -> Incarnation:
         """Read the incarnation of a branch; a branch that does not exist is NotFound."""

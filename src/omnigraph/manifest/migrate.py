@@ -169,7 +169,7 @@ def admit_operations(manifest: Manifest, branch: BranchName, _history: History) 
     """
     fail(Failpoint.MIGRATE_FOLD)
     try:
-        manifest.rows.fold(lance_branch(branch), whole=True)
+        manifest.fold(branch, whole=True)
     except OmniError as error:
         # The manifest stays long, and optimize folds it.
         _log.warning("manifest.fold_failed", branch=branch, reason=str(error))

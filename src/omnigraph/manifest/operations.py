@@ -48,8 +48,12 @@ def _make_refusal(given: object, rule: str) -> UserInputError:
 
 def find_operation(state: BranchState, actor: str | None, key: str) -> Operation | None:
     """Find what a branch did under a key of an actor; an operation of another branch does not count."""
-    rows = state.image.rows
-    at = pc.index(rows[KEY], operation_row(state.branch, actor, key)).as_py()
+    wanted = operation_row(state.branch, actor, key)
+    rows = state.image.known
+    at = pc.index(rows[KEY], wanted).as_py()
+    if at < 0:
+        rows = state.image.rows
+        at = pc.index(rows[KEY], wanted).as_py()
     if at < 0 or rows["object_type"][at].as_py() != ObjectType.OPERATION:
         return None
     try:

@@ -106,6 +106,7 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
     merged_commits = encode_unknown_commits(change, state)
     fail(Failpoint.PUBLISH_PREPARED)
     try:
+        state.load_replaced(decided)
         rows = pa.concat_tables([encode(decided), merged_commits])
         version = manifest.rows.swap(state.image, rows, head_row(change.branch))
         _require_timely(manifest, change.branch)
@@ -255,11 +256,14 @@ def _visible(
 
 
 def _fold(manifest: Manifest, branch: BranchName, fragments: int) -> None:
-    """Fold the manifest when it has grown long: swap cost follows its fragments. Never fails the publish."""
+    """Fold the manifest when it has grown long. Never fails the publish.
+
+    A fold writes two files and a version, and reads no more than a file of the history: what one publish pays is bounded.
+    """
     if fragments <= MANIFEST_FRAGMENTS_MAX:
         return
     try:
-        folded = manifest.rows.fold(lance_branch(branch))
+        folded = manifest.fold(branch)
     except OmniError as error:
         _log.warning("manifest.fold_failed", branch=branch, reason=str(error))
         return

@@ -24,9 +24,15 @@ from omnigraph.manifest.records import (
     DIGESTS,
     KEY,
     GraphCommit,
+    GraphHead,
     ObjectType,
+    Operation,
     PolicyVersion,
     Record,
+    Registration,
+    TableVersion,
+    Tag,
+    Tombstone,
     encode,
     graph_branch,
     version_row,
@@ -87,7 +93,7 @@ class BranchState:
     @cached_property
     def head(self) -> GraphCommit | None:
         """The newest commit; only its row is decoded."""
-        return head_of(self.image.rows, self.branch) if self.has_lineage else self.lineage.head
+        return head_of(self.image.recent, self.branch) if self.has_lineage else self.lineage.head
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -100,7 +106,8 @@ class BranchState:
         """The newest commits, at least so many if there are; the others are not decoded."""
         if "lineage" in self.__dict__ or not self.has_lineage or self.expected:
             return self.lineage
-        return Lineage(newest_of(self.image.rows, count))
+        recent = newest_of(self.image.recent, count)
+        return Lineage(recent if len(recent) >= count else newest_of(self.image.rows, count))
 
     @cached_property
     def merged(self) -> Lineage:
@@ -116,11 +123,33 @@ class BranchState:
     @cached_property
     def policies(self) -> tuple[PolicyVersion, ...]:
         """Every version of the policy that the graph keeps, oldest first; only those of main count."""
-        return policies_of(self.image.rows)
+        return policies_of(self.image.recent)
 
     def shows(self, commit: CommitId) -> GraphCommit | None:
-        """Find one commit in the manifest rows without decoding the others."""
-        return find_commit(self.image.rows, commit)
+        """Find one commit in the manifest rows without decoding the others; reads old ones only if it may be among them."""
+        found = find_commit(self.image.known, commit)
+        if found is None and self.image.may_hide(commit):
+            return find_commit(self.image.rows, commit)
+        return found
+
+    def load_replaced(self, records: Iterable[Record]) -> None:
+        """Read the old rows if records may replace one of them: operations, and commits that are not newer than all old ones.
+
+        The newest version of a table is recent, and so is what is neither a version nor history.
+        """
+        if any(self._may_replace_old(record) for record in records):
+            self.image.load_history()
+
+    def _may_replace_old(self, record: Record) -> bool:
+        match record:
+            case Operation():
+                return True
+            case GraphCommit():
+                return self.image.may_hide(record.id)
+            case Registration() | TableVersion() | Tombstone():
+                return False
+            case GraphHead() | Tag() | PolicyVersion():
+                return False
 
     def find_batch(self, batch_id: str) -> GraphCommit | None:
         """Find the commit that holds a batch; a branch whose history is not in its manifest holds none."""
@@ -149,7 +178,7 @@ class BranchState:
         rows = self.image.rows.filter(pc.invert(pc.is_in(self.image.rows[KEY], value_set=gone)))
         state = replace(
             self,
-            image=replace(self.image, rows=rows),
+            image=replace(self.image, recent=rows, history=None),
             table_history=read_table_history(rows),
             is_amid_swap=True,
         )
@@ -211,7 +240,7 @@ def decode(
     return BranchState(
         image=image,
         stamp=stamp_of(image.metadata),
-        table_history=read_table_history(image.rows),
+        table_history=read_table_history(image.recent),
         fragments=fragments,
         legacy=legacy,
     )

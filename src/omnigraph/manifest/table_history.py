@@ -203,14 +203,8 @@ def _add_version(
 
 def _newest(rows: pa.Table) -> Iterator[_Newest]:
     """Pick the greatest version per table and incarnation, without a loop over the others."""
-    if not rows.num_rows:
-        return
+    last = find_newest_versions(rows)
     incarnations = incarnations_of(rows[KEY])
-    keys = rows["table_key"].combine_chunks().dictionary_encode()
-    group = keys.indices.to_numpy() * (incarnations.max() + 1) + incarnations
-    versions = rows["table_version"].to_numpy()
-    order = np.lexsort((versions, group))
-    last = order[np.append(group[order][1:] != group[order][:-1], True)]
     # A list: `pa.array` of a NumPy array loads `numpy.ma`, which takes longer than a point query.
     picked = rows.take(pa.array(last.tolist(), pa.int64()))
     for row, incarnation in zip(picked.to_pylist(), incarnations[last], strict=True):
@@ -221,6 +215,20 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
             branch=row["table_branch"],
             row_count=row["row_count"] or 0,
         )
+
+
+def find_newest_versions(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Find the positions of the greatest version per table and incarnation."""
+    if not rows.num_rows:
+        return np.zeros(0, dtype=np.int64)
+    incarnations = incarnations_of(rows[KEY])
+    keys = rows["table_key"].combine_chunks().dictionary_encode()
+    group = keys.indices.to_numpy() * (incarnations.max() + 1) + incarnations
+    order = np.lexsort((rows["table_version"].to_numpy(), group))
+    found: np.ndarray[Any, np.dtype[np.int64]] = order[
+        np.append(group[order][1:] != group[order][:-1], True)
+    ]
+    return found
 
 
 def incarnations_of(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:

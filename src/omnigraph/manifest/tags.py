@@ -56,7 +56,7 @@ def _is_moment(name: str) -> bool:
 
 def list_tags(state: BranchState) -> tuple[Tag, ...]:
     """Read the tags of main, by name."""
-    rows = rows_of(state.image.rows, ObjectType.TAG, (KEY, "table_branch", "metadata"))
+    rows = rows_of(state.image.recent, ObjectType.TAG, (KEY, "table_branch", "metadata"))
     tags = (_decode(*row.values()) for row in rows.sort_by(KEY).to_pylist())
     return tuple(tag for tag in tags if tag.commit is not None)
 
@@ -73,7 +73,7 @@ def _decode(object_id: str, branch: str | None, metadata: str) -> Tag:
 def find_tag(state: BranchState, name: str) -> Tag | None:
     """Find a tag of main by its name."""
     wanted = tag_row(name)
-    rows = state.image.rows
+    rows = state.image.recent
     at = pc.index(rows[KEY], wanted).as_py()
     if at < 0:
         return None

@@ -23,6 +23,8 @@ class Cost(StrEnum):
     MANIFEST_OPENS = "manifest_opens"
     MANIFEST_PROBES = "manifest_probes"
     MANIFEST_SCANS = "manifest_scans"
+    MANIFEST_HISTORY_SCANS = "manifest_history_scans"
+    """Readings of rows that an opening leaves."""
     MANIFEST_SWAPS = "manifest_swaps"
     MANIFEST_FOLDS = "manifest_folds"
     STAGE_APPEND = "stage_append"

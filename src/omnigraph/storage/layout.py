@@ -28,6 +28,9 @@ OBJECT_GUARD: Final = f"{LOCKS}/objects#0"
 RECLAIMED: Final = f"{LOCKS}/reclaimed.json"
 """Written before versions of the manifest are removed: whoever knows a newest version by its neighbours looks again."""
 
+NEWEST: Final = f"{LOCKS}/newest.json"
+"""A version of the manifest that was the newest when it was folded: on a disk an opening follows the versions since then."""
+
 STAGING_DIR: Final = "__staging"
 PAST_SCHEMAS: Final = "__schemas"
 """Directory of the schemas that were replaced, each under the operation that replaced it."""

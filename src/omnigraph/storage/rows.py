@@ -1,6 +1,9 @@
 """The seam to keyed rows with a conditional merge: the manifest, and small tables like it; and images of their rows."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,38 +16,97 @@ from omnigraph.storage.values import BranchRef, Incarnation, Reclaimed, VersionI
 from omnigraph.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Image:
-    """All rows of one version on one branch; row order means nothing.
+class History:
+    """The old rows of a table, which are stored apart and read on first use; images that follow one another share them.
 
-    Images with equal `version` and `incarnation` are the same state.
+    `last_key` bounds the keys that are in order of time: a greater one is not among these rows.
+    """
+
+    def __init__(self, read: Callable[[], pa.Table], *, last_key: str, fragments: int) -> None:
+        self.last_key = last_key
+        self.fragments = fragments
+        self._read = read
+        self._rows: pa.Table | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, rows: pa.Table, *, last_key: str, fragments: int) -> "History":
+        """Make a history of rows that are in memory."""
+        made = cls(lambda: rows, last_key=last_key, fragments=fragments)
+        made._rows = rows
+        return made
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the rows are in memory."""
+        return self._rows is not None
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows; the first call reads them."""
+        with self._lock:
+            if self._rows is None:
+                self._rows = self._read()
+            return self._rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Image:
+    """The rows of one version on one branch; row order means nothing.
+
+    `recent` rows are in memory, those of the `history` are read on first use. Images with equal `version` and
+    `incarnation` are the same state.
     """
 
     branch: str | None
     version: Version
     incarnation: Incarnation
-    rows: pa.Table
+    recent: pa.Table
     metadata: Mapping[str, str]
+    history: History | None = None
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows; reads the history."""
+        if self.history is None:
+            return self.recent
+        return pa.concat_tables([self.history.rows, self.recent])
+
+    @property
+    def known(self) -> pa.Table:
+        """The rows that are in memory."""
+        return self.rows if self.history is not None and self.history.is_read else self.recent
+
+    def load_history(self) -> None:
+        """Read the history, if it is not in memory yet."""
+        if self.history is not None:
+            _ = self.history.rows
+
+    def may_hide(self, key: str) -> bool:
+        """Whether a key in order of time may be that of a row that is not in memory."""
+        history = self.history
+        return history is not None and not history.is_read and key <= history.last_key
 
 
 def swap_rows(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
-    """Derive the image after these rows replaced those of equal key."""
+    """Derive the image after these rows replaced those of equal key; in a history that is not read they replace none."""
     keys = rows[key].combine_chunks()
-    kept = [_drop_keys(batch, key, keys) for batch in image.rows.to_batches()]
-    fresh = fit_rows(rows, image.rows.schema)
-    joined = pa.concat_tables([pa.Table.from_batches(kept, image.rows.schema), fresh])
-    return _derive_image(image, version, _compact_chunks(joined))
+    fresh = fit_rows(rows, image.recent.schema)
+    recent = pa.concat_tables([_drop_keys(image.recent, key, keys), fresh])
+    derived = _derive_image(image, version, _compact_chunks(recent))
+    return replace(derived, history=_drop_old_keys(image.history, key, keys))
 
 
 def replace_metadata(image: Image, key: str, value: str, version: Version) -> Image:
     """Derive the image with the same rows under changed metadata."""
     metadata = {**image.metadata, key: value}
-    return _derive_image(image, version, image.rows.replace_schema_metadata(metadata), metadata)
+    recent = image.recent.replace_schema_metadata(metadata)
+    return _derive_image(image, version, recent, metadata)
 
 
 def move_image(image: Image, version: Version) -> Image:
     """Derive the image with the same rows at another version."""
-    return _derive_image(image, version, image.rows)
+    return _derive_image(image, version, image.recent)
 
 
 def fit_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -58,18 +120,33 @@ def fit_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _derive_image(
-    image: Image, version: Version, rows: pa.Table, metadata: Mapping[str, str] | None = None
+    image: Image, version: Version, recent: pa.Table, metadata: Mapping[str, str] | None = None
 ) -> Image:
     return Image(
         branch=image.branch,
         version=version,
         incarnation=image.incarnation,
-        rows=rows,
+        recent=recent,
         metadata=image.metadata if metadata is None else metadata,
+        history=image.history,
     )
 
 
-def _drop_keys(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
+def _drop_old_keys(history: History | None, key: str, keys: pa.Array) -> History | None:
+    if history is None or not history.is_read:
+        return history
+    kept = _drop_keys(history.rows, key, keys)
+    if kept.num_rows == history.rows.num_rows:
+        return history
+    return History.of(kept, last_key=history.last_key, fragments=history.fragments)
+
+
+def _drop_keys(rows: pa.Table, key: str, keys: pa.Array) -> pa.Table:
+    kept = [_drop_keys_of(batch, key, keys) for batch in rows.to_batches()]
+    return pa.Table.from_batches(kept, rows.schema)
+
+
+def _drop_keys_of(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
     replaced = pc.is_in(batch.column(key), value_set=keys)
     return batch.filter(pc.invert(replaced)) if pc.any(replaced).as_py() else batch
 
@@ -80,6 +157,18 @@ def _compact_chunks(rows: pa.Table) -> pa.Table:
 
 
 # ---- the seam
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRows:
+    """Rows that stay recent, and old ones; `last_key` is the greatest of the old ones' keys that are in order of time."""
+
+    recent: pa.Table
+    old: pa.Table
+    last_key: str
+
+
+Split = Callable[[pa.Table], SplitRows]
 
 
 class Rows(Protocol):
@@ -104,7 +193,7 @@ class Rows(Protocol):
         ...
 
     def load(self, branch: str | None, version: Version | None = None) -> Image:
-        """Load all rows, at HEAD unless a version is named; a cached version is not read again."""
+        """Load the rows, at HEAD unless a version is named, those of the history on use; a cached version is not read again."""
         ...
 
     def find_newest(self, branch: str | None, keys: Sequence[str]) -> pa.Table:
@@ -127,7 +216,7 @@ class Rows(Protocol):
         `RowContention` when another writer changed one of these rows since; nothing was written then.
         The version is `image.version + 1` unless a writer of other rows landed in between.
         A `guard` is the key of a row among these that every rival replaces too: contention on that row is enough, and
-        no other row is searched for.
+        no other row is searched for. Where a history is not read, the caller knows that these rows replace none of it.
         """
         ...
 
@@ -143,11 +232,15 @@ class Rows(Protocol):
         ...
 
     def fragment_count(self, image: Image) -> int:
-        """Count the fragments of the rows, on which the cost of a swap depends."""
+        """Count the fragments of the recent rows, on which the cost of an opening and of a swap depends."""
         ...
 
-    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
-        """Rewrite the newest fragments into one, `whole`: all of them; False when there was nothing to fold or a swap came first."""
+    def fold(self, branch: str | None, *, whole: bool = False, split: Split | None = None) -> bool:
+        """Rewrite the recent rows into one fragment; False when there was nothing to fold or a swap came first.
+
+        `split` tells which of them are old: they join the history, of which small newest parts are rewritten, `whole`: all
+        of it.
+        """
         ...
 
     def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:

@@ -668,7 +668,7 @@ def test_a_long_manifest_folds_itself_and_the_next_publish_works(manifest: Manif
 
 def test_a_fold_that_fails_never_fails_the_publish(manifest: Manifest) -> None:
     class NoFold(Unreliable):
-        def fold(self, branch: str | None) -> bool:
+        def fold(self, branch: str | None, **_: object) -> bool:
             raise StorageError("the disk is full", storage_kind="permanent")
 
     handle = replace(manifest, rows=NoFold(manifest.rows))  # type: ignore[arg-type]

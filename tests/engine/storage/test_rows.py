@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import (
@@ -17,10 +19,11 @@ from omnigraph.errors import (
     TableNotFound,
 )
 from omnigraph.ids import Version
+from omnigraph.limits import HISTORY_ROWS_MIN
 from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance.rows import PRIMARY_KEY, LanceRows
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.rows import Image, Rows
+from omnigraph.storage.rows import Image, Rows, SplitRows
 from omnigraph.storage.values import MAIN_INCARNATION
 from tests.support.memory_rows import MemoryRows
 from tests.support.store_roots import StoreRoot, in_processes, race_threads
@@ -397,19 +400,120 @@ def test_a_fold_keeps_rows_and_leaves_one_fragment(
     assert not rows.fold(None)
 
 
-@pytest.mark.usefixtures("lance_only")
-def test_a_fold_leaves_a_much_larger_fragment_alone_unless_it_is_whole(rows: Rows) -> None:
-    many: dict[str, str | None] = {f"k{number}": "v" for number in range(100)}
-    rows.create(keyed(many | {"head": "first"}), metadata={"stamp": "1"}, config={})
-    image = rows.annotate_key(rows.load(None))
-    swapped_often(rows, image, 6)
-    assert rows.fold(None)
-    folded = rows.load(None)
-    assert rows.fragment_count(folded) == 2
-    assert rows.fold(None, whole=True)
-    whole = rows.load(None)
-    assert rows.fragment_count(whole) == 1
-    assert cells(whole.rows) == cells(folded.rows)
+# ---- history
+
+
+def split_commits(rows: pa.Table) -> SplitRows:
+    """Commits are old, all but the last two."""
+    names = sorted(key for key in rows["object_id"].to_pylist() if key.startswith("c"))[:-2]
+    is_old = pc.is_in(rows["object_id"], value_set=pa.array(names, pa.string()))
+    return SplitRows(
+        recent=rows.filter(pc.invert(is_old)),
+        old=rows.filter(is_old),
+        last_key=names[-1] if names else "",
+    )
+
+
+def with_history(rows: Rows, spans: range) -> Image:
+    """Swap and fold in turn; each fold makes old rows of `HISTORY_ROWS_MIN` commits."""
+    for span in spans:
+        names = [f"c{span:02d}-{number:03d}" for number in range(HISTORY_ROWS_MIN + 2)]
+        fresh = keyed({**dict.fromkeys(names), "head": names[-1]})
+        rows.swap(rows.load(None), fresh, "head")
+        assert rows.fold(None, split=split_commits)
+    return rows.load(None)
+
+
+@pytest.fixture
+def with_files(store_root: StoreRoot) -> None:
+    if store_root.kind in ("fake", "memory"):
+        pytest.skip("the rows have no files of their own")
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_a_load_leaves_the_history_until_it_is_asked_for(rows: Rows, store_root: StoreRoot) -> None:
+    folded = with_history(rows, range(1))
+    other = open_root(store_root).manifest
+    with counting() as costs:
+        image = other.load(None)
+        assert costs[Cost.MANIFEST_HISTORY_SCANS] == 0
+        assert "c00-000" not in cells(image.recent)
+        assert [image.may_hide(key) for key in ("c00-000", "c00-063", "c00-064")] == [
+            True,
+            True,
+            False,
+        ]
+        assert cells(image.rows) == cells(folded.rows)
+        assert not image.may_hide("c00-000")
+    assert costs[Cost.MANIFEST_HISTORY_SCANS] == 1
+    assert same(folded, image)
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_a_table_with_a_history_is_a_table_of_lance(rows: Rows, store_root: StoreRoot) -> None:
+    """Earlier releases, and every other program, read all fragments."""
+    image = with_history(rows, range(2))
+    dataset = lance.dataset(f"{store_root.uri}/__manifest", storage_options=store_root.options)
+    assert cells(dataset.to_table()) == cells(image.rows)
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_a_guarded_swap_leaves_a_history_that_is_not_read(
+    rows: Rows, store_root: StoreRoot
+) -> None:
+    before = cells(with_history(rows, range(1)).rows)
+    other = open_root(store_root).manifest
+    with counting() as costs:
+        version = other.swap(other.load(None), keyed({"c9": None, "head": "c9"}), "head")
+        after = other.load(None, version)
+    assert costs[Cost.MANIFEST_HISTORY_SCANS] == 0
+    assert cells(after.rows) == before | {"c9": None, "head": "c9"}
+    assert same(after, open_root(store_root).manifest.load(None))
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_an_old_row_can_be_replaced(rows: Rows, store_root: StoreRoot) -> None:
+    before = cells(with_history(rows, range(1)).rows)
+    other = open_root(store_root).manifest
+    image = other.load(None)
+    image.load_history()
+    changed = keyed({"c00-000": "again", "head": "c9"})
+    after = other.load(None, other.swap(image, changed, "head"))
+    assert cells(after.rows) == before | {"c00-000": "again", "head": "c9"}
+    assert same(after, open_root(store_root).manifest.load(None))
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_folds_keep_every_row_whether_the_history_is_read_or_not(
+    rows: Rows, store_root: StoreRoot
+) -> None:
+    for read, spans in ((False, range(6)), (True, range(6, 12))):
+        handle = open_root(store_root).manifest
+        if read:
+            handle.load(None).load_history()
+        image = with_history(handle, spans)
+        assert image.history is None or image.history.is_read or not read
+        fresh = open_root(store_root).manifest.load(None)
+        assert same(image, fresh)
+        # Parts of the history are rewritten together, so that they stay few.
+        assert fresh.history is not None
+        assert fresh.history.fragments <= 3
+    handle.swap(image, link("d", None), "head")
+    assert handle.fold(None, whole=True, split=split_commits)
+    whole = open_root(store_root).manifest.load(None)
+    assert whole.history is not None
+    assert whole.history.fragments == 1
+    assert cells(whole.rows) == cells(fresh.rows) | {"d": None, "head": "d"}
+
+
+@pytest.mark.usefixtures("with_files", "first")
+def test_few_old_rows_stay_with_the_recent_ones(rows: Rows, first: Image) -> None:
+    swapped_often(rows, first, 6)
+    assert rows.fold(None, split=split_commits)
+    assert rows.load(None).history is None
+
+
+# ---- folds and rivals
 
 
 def test_a_swap_from_before_a_fold_contends(rows: Rows, first: Image) -> None:
@@ -427,15 +531,15 @@ def test_a_fold_gives_way_to_a_swap(
     image = swapped_often(rows, first, 3)
     rival = open_root(store_root).manifest
 
-    def interrupted(dataset: Any, *, whole: bool) -> Any:
-        chosen = choose(dataset, whole=whole)
+    def interrupted(*given: Any, **named: Any) -> Any:
+        planned = plan(*given, **named)
         rival.swap(rival.load(None), link("rival", head_of(image.rows)))
-        return chosen
+        return planned
 
     from omnigraph.storage.lance import rows as lance_rows
 
-    choose = vars(lance_rows)["choose_folded"]
-    monkeypatch.setattr(lance_rows, "choose_folded", interrupted)
+    plan = vars(lance_rows)["plan_fold"]
+    monkeypatch.setattr(lance_rows, "plan_fold", interrupted)
     assert not rows.fold(None)
     assert head_of(rows.load(None).rows) == "rival"
 

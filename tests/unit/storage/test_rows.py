@@ -14,7 +14,7 @@ from tests.support.tables import MANIFEST_SCHEMA, cells, keyed
 
 def image_of(rows: pa.Table) -> Image:
     return Image(
-        branch="b", version=Version(1), incarnation=((1, "x"),), rows=rows, metadata={"k": "v"}
+        branch="b", version=Version(1), incarnation=((1, "x"),), recent=rows, metadata={"k": "v"}
     )
 
 

@@ -258,13 +258,12 @@ def _report(
 
 def _fold(engine: Engine) -> None:
     """Fold the manifest and the lineage tables of older graphs; readers use their HEADs, so that nothing is published."""
-    tables = [engine.manifest.rows]
     legacy = engine.manifest.legacy
+    older = () if legacy is None else (legacy.commits, legacy.actors)
     try:
-        if legacy is not None:
-            tables += [rows for rows in (legacy.commits, legacy.actors) if rows.exists()]
         with engine.manifest.lock_branch(MAIN):
-            folded = [rows.fold(None, whole=True) for rows in tables]
+            folded = [engine.manifest.fold(MAIN, whole=True)]
+            folded += [rows.fold(None, whole=True) for rows in older if rows.exists()]
     except OmniError as error:
         _log.warning("manifest.fold_failed", branch=MAIN, reason=str(error))
         return

@@ -1,6 +1,7 @@
 """Opened Lance datasets of one root: one session, a bounded cache of versions, cheap probes of HEAD."""
 
 import ctypes
+import json
 import os
 import threading
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.unofficial.drafts import Drafts
 from omnigraph.storage.lance.unofficial.version_files import NewestVersion
-from omnigraph.storage.layout import RECLAIMED, Root, branch_path
+from omnigraph.storage.layout import NEWEST, RECLAIMED, Root, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.values import TableAt
@@ -157,9 +158,13 @@ class Datasets:
 
     def latest(self, path: str, branch: str | None) -> LanceDataset:
         """Open HEAD."""
+        mark = self.read_mark()
+        followed = self._follow(branch_path(path, branch), mark)
         with translate_faults(StoreAction.OPEN, self.location(path, branch)):
-            opened = self._open(path, branch, None)
+            opened = self._open(path, branch, followed)
         at = TableAt(path=path, branch=branch, version=Version(opened.version))
+        if followed is None:
+            self._note_newest(at, mark)
         return self.keep(at, opened)
 
     def any(self, path: str, branch: str | None) -> LanceDataset:
@@ -173,9 +178,8 @@ class Datasets:
         In a table without gaps the last version that was read is the newest while no next one exists. Cleanup makes
         gaps, and leaves a mark before it does.
         """
-        mark = self._read_mark()
-        directory = branch_path(path, branch)
-        followed = self._follow(directory, mark)
+        mark = self.read_mark()
+        followed = self._follow(branch_path(path, branch), mark)
         if followed is not None:
             return followed
         cached = self._cached.newest(lambda at: at.path == path and at.branch == branch)
@@ -184,15 +188,19 @@ class Datasets:
         with translate_faults(StoreAction.READ, self.location(path, branch)):
             version = Version(cached.latest_version)
         record(self._costing.probes)
+        self._note_newest(TableAt(path=path, branch=branch, version=version), mark)
+        return version
+
+    def _note_newest(self, at: TableAt, mark: "Mark") -> None:
         if self._gapless and self._has_version_files:
             if len(self._newest) >= TABLE_HANDLES_MAX:
                 self._newest.clear()
-            self._newest[directory] = (mark, NewestVersion.at(self.root.at(directory), version))
-        return version
+            directory = branch_path(at.path, at.branch)
+            self._newest[directory] = (mark, NewestVersion.at(self.root.at(directory), at.version))
 
     def _follow(self, directory: str, mark: "Mark") -> Version | None:
         """Find the newest version from the one that was the newest before; None when a listing must tell."""
-        known = self._newest.get(directory)
+        known = self._newest.get(directory) or self._find_noted(directory)
         newest = None
         if known is not None and known[0] == mark:
             newest = known[1].follow(self.root.at(directory))
@@ -202,7 +210,31 @@ class Datasets:
         record(self._costing.probes)
         return newest.version
 
-    def _read_mark(self) -> "Mark":
+    def describe_newest(self, at: TableAt, mark: "Mark") -> str | None:
+        """Write down a version that is the newest of its table, for openings; None where they ask the store.
+
+        The mark was read before that version was made.
+        """
+        if not (self._gapless and self._has_version_files):
+            return None
+        return json.dumps({"path": at.path, "version": at.version, "mark": mark})
+
+    def _find_noted(self, directory: str) -> tuple[Mark, NewestVersion] | None:
+        """Find the version that was written down as the newest of a table; None when there is none, or it cannot be read."""
+        if not (self._gapless and self._has_version_files):
+            return None
+        try:
+            with open(self.root.at(NEWEST), "rb") as file:
+                noted = json.load(file)
+            if noted["path"] != directory:
+                return None
+            mark = None if noted["mark"] is None else tuple(noted["mark"])
+            version = Version(int(noted["version"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return mark, NewestVersion.at(self.root.at(directory), version)
+
+    def read_mark(self) -> "Mark":
         """Read what changes before any version of a table without gaps is removed."""
         if not (self._gapless and self._has_version_files):
             return None

@@ -1,4 +1,4 @@
-"""Keyed rows on Lance: one table that is loaded whole and changed by compare-and-swap on its key column.
+"""Keyed rows on Lance: one table that is loaded and changed by compare-and-swap on its key column; old rows are loaded on use.
 
 A guarded swap replaces one row, the guard, and adds others; rivals contend on the guard alone.
 """
@@ -8,6 +8,7 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -27,19 +28,28 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import Version
-from omnigraph.limits import FOLD_RATIO_MAX, IMAGE_ROUNDS_MAX, IMAGES_MAX, TAIL_ROWS_MAX
+from omnigraph.limits import IMAGE_ROUNDS_MAX, IMAGES_MAX, TAIL_ROWS_MAX
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.lance import branches, files
-from omnigraph.storage.lance.datasets import Datasets
+from omnigraph.storage.lance.datasets import Datasets, Mark
 from omnigraph.storage.lance.faults import TableLocation, translate_faults
+from omnigraph.storage.lance.folds import Fold, Parts, plan_fold, split_fragments, write_fold
 from omnigraph.storage.lance.fragments import fragment_of
 from omnigraph.storage.lance.stage import STORAGE_VERSION
 from omnigraph.storage.lance.unofficial.version_files import list_versions
-from omnigraph.storage.layout import RECLAIMED, branch_path
+from omnigraph.storage.layout import NEWEST, RECLAIMED, branch_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.faults import StoreAction
 from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
+from omnigraph.storage.rows import (
+    History,
+    Image,
+    Split,
+    fit_rows,
+    move_image,
+    replace_metadata,
+    swap_rows,
+)
 from omnigraph.storage.values import BranchRef, Incarnation, Reclaimed, TableAt, VersionInfo
 from omnigraph.values import dataclass
 
@@ -144,7 +154,7 @@ class LanceRows:
     # ---- rows
 
     def load(self, branch: str | None, version: Version | None = None) -> Image:
-        """Load all rows, at HEAD unless a version is named; a cached version is not read again."""
+        """Load the rows, at HEAD unless a version is named, those of the history on use; a cached version is not read again."""
         for _ in range(IMAGE_ROUNDS_MAX):
             incarnation = self.incarnation(branch)
             wanted = version if version is not None else self.head(branch)
@@ -189,7 +199,10 @@ class LanceRows:
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
         """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
-        fresh = fit_rows(rows, image.rows.schema)
+        fresh = fit_rows(rows, image.recent.schema)
+        if guard is None:
+            # The merge may replace any row, of the history too.
+            image.load_history()
         found = self._guard(image, fresh, guard) if guard is not None else None
         with translate_faults(
             StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
@@ -213,7 +226,7 @@ class LanceRows:
     def _swap_guarded(
         self, image: Image, guard: Guard, rows: pa.Table
     ) -> tuple[Version, LanceDataset]:
-        """Commit a guarded swap, by one request where a draft can be made of it; gives the version and its manifest.
+        """Commit a guarded swap; gives the version and its manifest.
 
         Every version of the table has the same columns, so that one that is open serves to write rows.
         """
@@ -222,18 +235,24 @@ class LanceRows:
         else:
             at_once = self._datasets.root.is_distant
             written = write_swap(self._open_dataset(image), guard, rows, at_once=at_once)
+        landed = self._commit(image, written)
+        return Version(landed.version), landed
+
+    def _commit(self, image: Image, written: LanceOperation.Update) -> LanceDataset:
+        """Commit a change of rows, by one request where a draft can be made of it; gives the manifest of its version."""
         change = Transaction(image.version, written)
         at = self._at(image)
         drafts = self._datasets.drafts
         draft = None if drafts is None else drafts.make(at, change, self._location(image))
         if drafts is None or draft is None:
             landed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
-            return self._open(image.branch, landed), landed
+            self._open(image.branch, landed)
+            return landed
         try:
             drafts.land_alone(draft)
         except HeadMoved as error:
             raise self._contention(image) from error
-        return draft.landed.at.version, self._manifest_of(draft.landed.at)
+        return self._manifest_of(draft.landed.at)
 
     def _manifest_of(self, at: TableAt) -> LanceDataset:
         """Give the manifest of a version: that on the local disk asks the store for nothing."""
@@ -242,7 +261,7 @@ class LanceRows:
 
     def _guard(self, image: Image, rows: pa.Table, guard: str) -> "Guard | None":
         """Find the guard row; None when these rows replace other rows too."""
-        if not replaces_only(image.rows, rows, self._key, guard):
+        if not replaces_only(image.known, rows, self._key, guard):
             return None
         known = self._guards.get(self._name(image))
         if known is not None and known.key == guard:
@@ -271,25 +290,72 @@ class LanceRows:
         return self.load(image.branch, self._configure(image, operation))
 
     def fragment_count(self, image: Image) -> int:
-        """Count the fragments of the rows."""
-        return len(self._manifest_of(self._at(image)).fragment_ids())
+        """Count the fragments of the recent rows."""
+        history = 0 if image.history is None else image.history.fragments
+        return len(self._manifest_of(self._at(image)).fragment_ids()) - history
 
-    def fold(self, branch: str | None, *, whole: bool = False) -> bool:
-        """Rewrite the newest fragments, or all of them, into one; False when there was nothing to fold or a swap came first."""
-        head = TableAt(path=self._path, branch=branch, version=self.head(branch))
-        dataset = self._datasets.at(head)
-        location = self._datasets.location(self._path, branch, head.version)
-        chosen = choose_folded(dataset, whole=whole)
-        if len(chosen) < 2:
+    def fold(self, branch: str | None, *, whole: bool = False, split: Split | None = None) -> bool:
+        """Rewrite the recent rows into one fragment; False when there was nothing to fold or a swap came first.
+
+        Recent rows are in memory, so that a fold reads nothing but the part of the history that it rewrites.
+        """
+        mark = self._datasets.read_mark()
+        image = self.load(branch)
+        parts = split_fragments(self._manifest_of(self._at(image)))
+        fold = plan_fold(parts, image.recent, self._split(split), whole=whole)
+        if fold is None:
             return False
         try:
-            with translate_faults(StoreAction.WRITE, location):
-                folded = fold_fragments(dataset, chosen)
-        except HeadMoved:
+            with translate_faults(StoreAction.WRITE, self._location(image)):
+                old = pa.concat_tables([self._read_parts(image, fold.merged), fold.rows.old])
+                written = write_fold(
+                    self._datasets,
+                    self._at(image),
+                    self._datasets.any(self._path, branch),
+                    fold,
+                    old,
+                )
+                landed = self._commit(image, written)
+        except (HeadMoved, RowContention):
             return False
         record(Cost.MANIFEST_FOLDS)
-        self._carry(branch, head.version, self._open(branch, folded))
+        self._cache_folded(image, landed, fold)
+        self._note_newest(replace(self._at(image), version=Version(landed.version)), mark)
         return True
+
+    def _note_newest(self, at: TableAt, mark: Mark) -> None:
+        """Write the newest version of main down, so that an opening on a disk need not list all of them."""
+        noted = self._datasets.describe_newest(at, mark) if at.branch is None else None
+        if noted is not None:
+            self._objects.put(NEWEST, noted)
+
+    def _split(self, split: Split | None) -> Split | None:
+        # Lance writes single files of a store in memory to a store of their own.
+        return None if self._datasets.root.is_memory else split
+
+    def _cache_folded(self, image: Image, landed: LanceDataset, fold: Fold) -> None:
+        """Cache the image after a fold, and where its guard is now."""
+        if landed.version != image.version + 1:
+            return
+        history = image.history
+        if fold.rows.old.num_rows or fold.merged:
+            at = replace(self._at(image), version=Version(landed.version))
+            parts = split_fragments(landed)
+            history = (
+                History.of(
+                    pa.concat_tables([history.rows, fold.rows.old]) if history else fold.rows.old,
+                    last_key=parts.last_key,
+                    fragments=len(parts.history),
+                )
+                if history is None or history.is_read
+                else self._find_history(at, parts)
+            )
+        moved = replace(move_image(image, Version(landed.version)), history=history)
+        folded = self._cache(replace(moved, recent=fold.rows.recent))
+        guard = self._guards.get(self._name(image))
+        if guard is not None:
+            after = find_in_newest(landed, fold.rows.recent, self._key, guard.key)
+            self._guards.put(self._name(folded), after)
 
     # ---- versions
 
@@ -385,14 +451,40 @@ class LanceRows:
     def _load(self, branch: str | None, version: Version, incarnation: Incarnation) -> Image:
         at = TableAt(path=self._path, branch=branch, version=version)
         dataset = self._datasets.at(at)
-        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
-            rows = dataset.to_table()
+        parts = split_fragments(dataset)
+        rows = self._scan(at, parts.recent)
         record(Cost.MANIFEST_SCANS)
         metadata = {k.decode(): v.decode() for k, v in (dataset.schema.metadata or {}).items()}
-        exact = pa.Table.from_arrays(rows.columns, schema=dataset.schema)
         return Image(
-            branch=branch, version=version, incarnation=incarnation, rows=exact, metadata=metadata
+            branch=branch,
+            version=version,
+            incarnation=incarnation,
+            recent=rows,
+            metadata=metadata,
+            history=self._find_history(at, parts) if parts.history else None,
         )
+
+    def _find_history(self, at: TableAt, parts: Parts) -> History:
+        """Give the history of a version, which is read on use."""
+
+        def read() -> pa.Table:
+            found = split_fragments(self._datasets.at(at))
+            rows = self._scan(at, found.history).combine_chunks()
+            record(Cost.MANIFEST_HISTORY_SCANS)
+            return rows
+
+        return History(read, last_key=parts.last_key, fragments=len(parts.history))
+
+    def _scan(self, at: TableAt, fragments: Sequence[LanceFragment]) -> pa.Table:
+        dataset = self._datasets.at(at)
+        with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
+            rows = dataset.scanner(fragments=list(fragments)).to_table()
+        return pa.Table.from_arrays(rows.columns, schema=dataset.schema)
+
+    def _read_parts(self, image: Image, fragments: Sequence[LanceFragment]) -> pa.Table:
+        if not fragments:
+            return image.recent.slice(0, 0)
+        return self._scan(self._at(image), fragments)
 
     def _configure(self, image: Image, operation: LanceOperation.UpdateConfig) -> Version:
         change = Transaction(image.version, operation)
@@ -401,13 +493,6 @@ class LanceRows:
         ):
             changed = LanceDataset.commit(self._open_dataset(image), change, max_retries=0)
         return self._open(image.branch, changed)
-
-    def _carry(self, branch: str | None, before: Version, after: Version) -> None:
-        """Cache the image of a version for the next one, which has the same rows."""
-        incarnation = self._incarnations.get(branch, ()) if branch is not None else ()
-        cached = self._images.get((branch, before, incarnation))
-        if cached is not None and after == before + 1:
-            self._cache(move_image(cached, after))
 
     def _open(self, branch: str | None, dataset: LanceDataset) -> Version:
         version = Version(dataset.version)
@@ -444,8 +529,13 @@ def is_equal(column: str, value: str) -> str:
 
 
 def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
-    """Look a row up by its key."""
-    found = dataset.to_table(columns=[], filter=is_equal(key, value), with_row_address=True)
+    """Look a recent row up by its key."""
+    found = dataset.scanner(
+        columns=[],
+        filter=is_equal(key, value),
+        with_row_address=True,
+        fragments=list(split_fragments(dataset).recent),
+    ).to_table()
     if found.num_rows != 1:
         return None
     address = int(found[ROW_ADDRESS][0].as_py())
@@ -455,7 +545,8 @@ def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
 def find_newest(dataset: LanceDataset, key: str, values: Sequence[str]) -> pa.Table:
     """Read the newest fragment that has one of these keys; no rows when none has."""
     wanted = pa.array(values, pa.string())
-    for fragment in sorted(dataset.get_fragments(), key=lambda one: -one.fragment_id):
+    parts = split_fragments(dataset)
+    for fragment in reversed((*parts.history, *parts.recent)):
         rows = dataset.scanner(fragments=[fragment]).to_table()
         if pc.any(pc.is_in(rows[key], value_set=wanted)).as_py():
             return rows
@@ -501,38 +592,6 @@ def _delete_guard(dataset: LanceDataset, guard: RowAddress) -> FragmentMetadata 
     """Delete the guard from its fragment; None when no row is left."""
     fragment = fragment_of(dataset, guard.fragment)
     return None if fragment.metadata.num_rows == 1 else fragment.delete_rows([guard.offset])
-
-
-def choose_folded(dataset: LanceDataset, *, whole: bool) -> list[LanceFragment]:
-    """Choose the fragments that a fold rewrites: the newest ones, up to one that is much larger than they are together.
-
-    So each row is rewritten a few times in a long history, not once per fold. `whole` chooses all of them.
-    """
-    newest_first = sorted(dataset.get_fragments(), key=lambda one: -one.fragment_id)
-    chosen: list[LanceFragment] = []
-    gathered = 0
-    for fragment in newest_first:
-        rows = fragment.metadata.num_rows
-        if chosen and not whole and rows > FOLD_RATIO_MAX * gathered:
-            break
-        chosen.append(fragment)
-        gathered += rows
-    return chosen
-
-
-def fold_fragments(dataset: LanceDataset, chosen: list[LanceFragment]) -> LanceDataset:
-    """Write the rows of fragments anew as one, in one commit; a rival that changed one of them makes it fail.
-
-    A compaction would keep the version at which each row was created and updated, and every later version file would
-    repeat these versions. Nobody asks a keyed table for them, so the fold begins them anew.
-    """
-    rows = dataset.scanner(fragments=chosen).to_table()
-    operation = LanceOperation.Update(
-        removed_fragment_ids=[one.fragment_id for one in chosen],
-        updated_fragments=[],
-        new_fragments=_write_added(dataset, rows),
-    )
-    return LanceDataset.commit(dataset, Transaction(dataset.version, operation), max_retries=0)
 
 
 def find_in_newest(dataset: LanceDataset, rows: pa.Table, key: str, guard: str) -> Guard:

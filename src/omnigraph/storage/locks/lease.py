@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -12,6 +14,7 @@ from omnigraph.errors import StorageError, shorten
 from omnigraph.limits import (
     LEASE_MARGIN_PART,
     LEASE_POLL_SECONDS,
+    LEASE_PUTS_MAX,
     LEASE_RENEW_SECONDS,
     LEASE_SECONDS,
     LEASE_TURN_SECONDS,
@@ -20,6 +23,7 @@ from omnigraph.limits import (
     OBJECT_ROUNDS_MAX,
 )
 from omnigraph.runtime import SYSTEM, Runtime
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.layout import LOCKS, lock_name
 from omnigraph.storage.locks.holders import UNNAMED, Activity, Holder, holder_of
 from omnigraph.storage.lru import Recent
@@ -369,6 +373,15 @@ class LeaseLocks:
         )
 
     # ---- releasing
+
+    def release_all(self, locks: Sequence[object]) -> None:
+        """Release locks, all at once: nobody waits for one answer before the next."""
+        if len(locks) < 2:
+            for lock in locks:
+                self.release(lock)
+            return
+        with ThreadPoolExecutor(min(len(locks), LEASE_PUTS_MAX), "omnigraph-release") as pool:
+            list(pool.map(carry_context(self.release), locks))
 
     def release(self, lock: object) -> None:
         """Release a lock that is still held; when the store fails, the lease expires."""

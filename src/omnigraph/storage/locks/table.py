@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakSet
@@ -56,6 +57,10 @@ class Locks(Protocol):
 
     def release(self, lock: TableLock) -> None:
         """Release a lock; a second release does nothing."""
+        ...
+
+    def release_all(self, locks: Sequence[TableLock]) -> None:
+        """Release locks; at once where each takes a request."""
         ...
 
 
@@ -149,6 +154,11 @@ class FileLocks:
         """Release a lock."""
         if isinstance(lock, FileLock):
             lock._release()
+
+    def release_all(self, locks: Sequence[object]) -> None:
+        """Release locks one after another: none takes a request."""
+        for lock in locks:
+            self.release(lock)
 
     def holder(self, key: str) -> Holder | None:
         """Read who holds the lock of a key; a holder that wrote no name is `UNKNOWN_HOLDER`."""
@@ -257,6 +267,11 @@ class ProcessLocks:
         """Release a lock."""
         if isinstance(lock, ProcessLock):
             lock._release()
+
+    def release_all(self, locks: Sequence[object]) -> None:
+        """Release locks one after another."""
+        for lock in locks:
+            self.release(lock)
 
     def holder(self, key: str) -> Holder | None:
         """Give the holder of the lock of a key."""
