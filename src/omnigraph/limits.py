@@ -322,7 +322,7 @@ BTREE_SAMPLE_ROWS = 65_536
 VERSION_STEPS_MAX = 128
 """Versions of the manifest that a probe follows one by one on a disk, before it lists them."""
 
-IMAGE_CHUNKS_MAX = 32
+IMAGE_CHUNKS_MAX = 8
 """Chunks of a derived image before it is made whole: kernels slow down with chunks."""
 
 IMAGES_MAX = 64

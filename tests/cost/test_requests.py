@@ -167,6 +167,8 @@ def test_a_warm_insert_waits_for_few_answers_in_turn(
         if "LIST sidecar" not in requests.counts():
             hops.append(sum(request.inflight == 1 for request in requests))
     assert hops
+    # Once in about eight commits one answer more, for a deletion file.
+    assert min(hops) <= HOPS_MAX - 1 + more
     assert max(hops) <= HOPS_MAX + more
 
 

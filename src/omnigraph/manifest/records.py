@@ -273,7 +273,10 @@ def _incarnation_suffix(incarnation: int) -> str:
 
 def encode(records: Iterable[Record]) -> pa.Table:
     """Lay records out as manifest rows."""
-    return pa.Table.from_pylist([_row(record) for record in records], schema=MANIFEST_SCHEMA)
+    rows = [_row(record) for record in records]
+    # Column by column: `from_pylist` takes twice as long for the few rows of a commit.
+    columns = [pa.array([row.get(one.name) for row in rows], one.type) for one in MANIFEST_SCHEMA]
+    return pa.Table.from_arrays(columns, schema=MANIFEST_SCHEMA)
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -142,13 +142,8 @@ def _drop_old_keys(history: History | None, key: str, keys: pa.Array) -> History
 
 
 def _drop_keys(rows: pa.Table, key: str, keys: pa.Array) -> pa.Table:
-    kept = [_drop_keys_of(batch, key, keys) for batch in rows.to_batches()]
-    return pa.Table.from_batches(kept, rows.schema)
-
-
-def _drop_keys_of(batch: pa.RecordBatch, key: str, keys: pa.Array) -> pa.RecordBatch:
-    replaced = pc.is_in(batch.column(key), value_set=keys)
-    return batch.filter(pc.invert(replaced)) if pc.any(replaced).as_py() else batch
+    replaced = pc.is_in(rows[key], value_set=keys)
+    return rows.filter(pc.invert(replaced)) if pc.any(replaced).as_py() else rows
 
 
 def _compact_chunks(rows: pa.Table) -> pa.Table:
