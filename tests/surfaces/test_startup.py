@@ -89,12 +89,16 @@ COMMANDS = {
         NO_GRAPH,
         105,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 305),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 312),
     "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 305),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
+<<<<<<< HEAD
         345,
+=======
+        350,
+>>>>>>> 5113ea2 (Doors of the manifest's rows and bounds of modules are those of folds)
     ),
 }
 

@@ -48,11 +48,10 @@ MOVING_ON_DATASETS = frozenset(
 DOORS = frozenset(
     {
         ("lance/commit.py", "commit"),
-        ("lance/rows.py", "LanceRows._swap_guarded"),
+        ("lance/rows.py", "LanceRows._commit"),
         ("lance/rows.py", "merge_rows"),
         ("lance/rows.py", "LanceRows._configure"),
         ("lance/rows.py", "LanceRows.create"),
-        ("lance/rows.py", "fold_fragments"),
         ("lance/tables.py", "LanceTables.create"),
         ("lance/files.py", "reclaim.work"),
         ("lance/unofficial/drafts.py", "Drafts.make"),
