@@ -94,11 +94,7 @@ COMMANDS = {
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-<<<<<<< HEAD
-        345,
-=======
         350,
->>>>>>> 5113ea2 (Doors of the manifest's rows and bounds of modules are those of folds)
     ),
 }
 
