@@ -21,6 +21,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "explain": lambda graph: graph.explain(PORTS),
     "entity": lambda graph: graph.entity("Port", "A"),
     "neighbours": lambda graph: graph.neighbours("Port", "A"),
+    "path": lambda graph: graph.path("Port", "A", "Port", "A"),
     "diff_drawing": lambda graph: graph.diff_drawing("main", "main"),
     "table": lambda graph: graph.table("Port"),
     "export": lambda graph: graph.export(),

@@ -217,6 +217,7 @@ READERS: Final = frozenset(
         "neighbours",
         "on",
         "operation",
+        "path",
         "pending_recoveries",
         "policy",
         "project",

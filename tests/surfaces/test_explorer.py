@@ -117,6 +117,19 @@ def test_a_neighbourhood_has_the_node_itself_with_its_properties(client: httpx.C
     assert there[0]["label"] == "Rotterdam"
 
 
+def test_paths_between_two_nodes_are_bounded(client: httpx.Client) -> None:
+    found = ask(
+        client, "/paths", type="Port", **{"from": "rtm", "to": "ham"}, by="weight", best=500
+    )
+    [path] = found["paths"]
+    assert (path["nodes"], path["hops"], path["cost"]) == (["rtm", "ham"], 1, 1)
+    [edge] = path["edges"]
+    assert (edge["type"], edge["from"], edge["properties"]) == ("Feeds", "rtm", {"weight": 1})
+    back = {"type": "Port", "from": "ham", "to": "rtm"}
+    assert ask(client, "/paths", **back)["paths"] == []
+    assert ask(client, "/paths", **back, undirected="true")["paths"][0]["hops"] == 1
+
+
 @pytest.mark.parametrize(
     ("path", "params", "status"),
     [
@@ -126,6 +139,13 @@ def test_a_neighbourhood_has_the_node_itself_with_its_properties(client: httpx.C
         ("/neighbours", {"type": "Port", "id": "rtm", "edge": "Calls"}, 404),
         ("/neighbours", {"type": "Port", "id": "rtm", "direction": "up"}, 400),
         ("/neighbours", {"type": "Port"}, 400),
+        ("/paths", {"type": "Port", "from": "rtm", "to": "none"}, 404),
+        ("/paths", {"type": "Prt", "from": "rtm", "to": "ham"}, 404),
+        ("/paths", {"type": "Port", "from": "rtm", "to": "0001", "to_type": "Vessel"}, 400),
+        ("/paths", {"type": "Port", "from": "rtm", "to": "ham", "edge": "CallsAt"}, 400),
+        ("/paths", {"type": "Port", "from": "rtm", "to": "ham", "by": "wait"}, 404),
+        ("/paths", {"type": "Port", "from": "rtm", "to": "ham", "hops": "65"}, 413),
+        ("/paths", {"type": "Port", "from": "rtm"}, 400),
         ("/diff/graph", {"base": "main", "head": "nowhere"}, 404),
         ("/log/graph", {"before": "nothing"}, 404),
         ("/schema/graph", {"branch": "nowhere"}, 404),

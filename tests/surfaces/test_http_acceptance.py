@@ -99,7 +99,8 @@ OF_GRAPH = {
     "POST /queries/{name}/if-graph-commit", "POST /read", "POST /change", "POST /ingest",
 }  # fmt: skip
 EXPLORER = {
-    "POST /lint", "POST /complete", "GET /schema/graph", "GET /entity", "GET /entity/history", "GET /neighbours", "GET /log/graph",
+    "POST /lint", "POST /complete", "GET /schema/graph", "GET /entity", "GET /entity/history", "GET /neighbours", "GET /paths",
+    "GET /log/graph",
     "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries",
 }  # fmt: skip
 ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *EXPLORER}

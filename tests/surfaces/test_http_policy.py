@@ -132,6 +132,11 @@ READS: dict[str, tuple[Send, str, dict[str, str]]] = {
         "read",
         {"branch": "draft"},
     ),
+    "paths": (
+        lambda http: http.get("/paths?type=Person&from=Ada&to=Ada&branch=draft"),
+        "read",
+        {"branch": "draft"},
+    ),
     "types": (lambda http: http.get("/schema/graph"), "read", {"branch": "main"}),
     "log": (lambda http: http.get("/log/graph?branch=draft"), "read", {"branch": "draft"}),
     "drawn diff": (

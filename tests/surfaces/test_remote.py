@@ -54,6 +54,10 @@ CALLS: dict[str, Ask] = {
     "facts of a stream": lambda graph: (graph.stream(NAMES).commit, graph.stream(NAMES).columns),
     "neighbours": lambda graph: graph.neighbours("Person", "Ada").to_dict(),
     "neighbours one way": lambda graph: repr(graph.neighbours("Person", "Bo", direction="in")),
+    "path": lambda graph: graph.path("Person", "Ada", "Person", "Bo", undirected=True),
+    "path by edges": lambda graph: repr(
+        graph.path("Person", "Ada", "Person", "Bo", edges=["Knows"])
+    ),
     "diff": lambda graph: graph.diff("main", "review", images=True),
     "reason of a diff": lambda graph: graph.diff("main", "review").reason,
     "diff_page": lambda graph: graph.diff_page("main", "review", limit=2),

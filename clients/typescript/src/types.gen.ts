@@ -887,6 +887,35 @@ export type ParamProblem = {
     got: string;
 };
 
+export type PathEdgeOutput = {
+    type: string;
+    id: string;
+    from: string;
+    to: string;
+    properties: {
+        [key: string]: unknown;
+    };
+};
+
+/**
+ * A path between two nodes; without a property to add up its cost is the number of its hops.
+ */
+export type PathOutput = {
+    type: string;
+    hops: number;
+    cost: number;
+    nodes: Array<string>;
+    edges: Array<PathEdgeOutput>;
+};
+
+/**
+ * The best paths between two nodes, the best first.
+ */
+export type PathsOutput = {
+    graph_commit_id: string | null;
+    paths: Array<PathOutput>;
+};
+
 /**
  * A position in a text: line and column from 1, in characters; byte from 0.
  */
@@ -3115,6 +3144,115 @@ export type ListNeighboursResponses = {
 };
 
 export type ListNeighboursResponse = ListNeighboursResponses[keyof ListNeighboursResponses];
+
+export type ListPathsData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query: {
+        /**
+         * The type of the nodes.
+         */
+        type: string;
+        /**
+         * The id of the first node, or the value of its key.
+         */
+        from: string;
+        /**
+         * The id of the last node, or the value of its key.
+         */
+        to: string;
+        /**
+         * The type of the last node, if it is named at all: that of the first.
+         */
+        to_type?: string;
+        /**
+         * Edge types to walk; all between nodes of the type by default.
+         */
+        edge?: Array<string>;
+        /**
+         * The property of edges that a path costs; its hops by default.
+         */
+        by?: string;
+        /**
+         * `true` to walk edges either way.
+         */
+        undirected?: string;
+        /**
+         * Hops of a path at most; 8.
+         */
+        hops?: number;
+        /**
+         * Paths at most, the best first; 1, and 10 at most.
+         */
+        best?: number;
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+    };
+    url: '/graphs/{graph_id}/paths';
+};
+
+export type ListPathsErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ListPathsError = ListPathsErrors[keyof ListPathsErrors];
+
+export type ListPathsResponses = {
+    /**
+     * Done.
+     */
+    200: PathsOutput;
+};
+
+export type ListPathsResponse = ListPathsResponses[keyof ListPathsResponses];
 
 export type DrawLogData = {
     body?: never;

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from omnigraph.api.drawings import DiffDrawing
     from omnigraph.api.frames import GraphFrames
     from omnigraph.api.neighbours import Neighbourhood
+    from omnigraph.api.paths import EntityPath
     from omnigraph.api.reports import (
         CleanupReport,
         Examination,
@@ -377,6 +378,41 @@ class Graph:
             at,
             lambda seen: seen.neighbours(
                 type_name, id, edge=edge, direction=direction, limit=limit
+            ),
+        )
+
+    def path(
+        self,
+        from_type: str,
+        from_id: "EntityId",
+        to_type: str,
+        to_id: "EntityId",
+        *,
+        edges: Sequence[str] | None = None,
+        by: str | None = None,
+        undirected: bool = False,
+        hops_max: int = 8,
+        branch: str | None = None,
+        at: Reference | None = None,
+    ) -> "EntityPath | None":
+        """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none.
+
+        Without `edges` every edge type that connects the type with itself is walked.
+
+        Example:
+            >>> path = graph.path("Person", "Ada", "Person", "Bo", edges=["Knows"])
+            >>> path.nodes, path.cost
+            (('Ada', 'Bo'), 1)
+        """
+        return self._read(
+            branch,
+            at,
+            lambda seen: seen.path(
+                *(from_type, from_id, to_type, to_id),
+                edges=edges,
+                by=by,
+                undirected=undirected,
+                hops_max=hops_max,
             ),
         )
 

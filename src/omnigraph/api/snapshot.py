@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.api.description import Description
     from omnigraph.api.frames import GraphFrames
     from omnigraph.api.neighbours import Neighbourhood
+    from omnigraph.api.paths import EntityPath
     from omnigraph.api.types import AnyFrame, EdgeDirection, EntityId, FrameLibrary, Spark
     from omnigraph.engine.history.entity import EntityHistory
     from omnigraph.engine.history.export_files import Part
@@ -390,6 +391,81 @@ class Snapshot:
                 edge=None if chosen is None else chosen.name,
                 direction=word_of("direction", Direction, direction),
             )
+
+    def path(
+        self,
+        from_type: str,
+        from_id: "EntityId",
+        to_type: str,
+        to_id: "EntityId",
+        *,
+        edges: Sequence[str] | None = None,
+        by: str | None = None,
+        undirected: bool = False,
+        hops_max: int = 8,
+    ) -> "EntityPath | None":
+        """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none.
+
+        Example:
+            >>> graph.snapshot().path("Person", "Ada", "Person", "Bo", edges=["Knows"]).nodes
+            ('Ada', 'Bo')
+        """
+        found = self.list_paths(
+            *(from_type, from_id, to_type, to_id),
+            edges=edges,
+            by=by,
+            undirected=undirected,
+            hops_max=hops_max,
+        )
+        return found[0] if found else None
+
+    def list_paths(
+        self,
+        from_type: str,
+        from_id: "EntityId",
+        to_type: str,
+        to_id: "EntityId",
+        *,
+        edges: Sequence[str] | None = None,
+        by: str | None = None,
+        undirected: bool = False,
+        hops_max: int = 8,
+        best: int = 1,
+    ) -> "tuple[EntityPath, ...]":
+        """The best paths between two nodes, as `path` finds the best one.
+
+        Example:
+            >>> [one.hops for one in graph.snapshot().list_paths("Person", "Ada", "Person", "Bo", best=2)]
+            [1]
+        """
+        from omnigraph.api.paths import find_paths
+
+        start, end = self._require_node(from_type, from_id), self._require_node(to_type, to_id)
+        if start[0] != end[0]:
+            raise UserInputError(
+                f"a path leads between nodes of one type, not from {start[0]} to {end[0]}; nothing was read"
+            )
+        return find_paths(
+            lambda text, params: self.query(text, params=params).rows,
+            self._view.catalog,
+            start[0],
+            (start[1], end[1]),
+            edges=names_of("edges", edges),
+            by=None if by is None else text_of("by", by),
+            undirected=undirected,
+            hops_max=count_of("hops_max", hops_max, least=0) or 0,
+            best=count_of("best", best, least=1) or 1,
+        )
+
+    def _require_node(self, type_name: str, id: object) -> tuple[str, str]:
+        """The type and the id of a node that exists."""
+        node = self._view.catalog.tables.get(self._key(type_name))
+        if not isinstance(node, NodeType):
+            raise NotFound("node type", type_name, known=self._view.catalog.nodes)
+        found = id_of(node, id)
+        if self.entity(node.name, found) is None:
+            raise NotFound("entity", f"{node.name} {found}")
+        return node.name, found
 
     def blob(self, type_name: str, id: str, property: str) -> "Blob":
         """One Blob value of one entity: its size, and its bytes when they are read.

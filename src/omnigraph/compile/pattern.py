@@ -421,12 +421,25 @@ def _estimate_selectivities(
 
 
 def _estimate_selectivity(tests: Sequence[Test], node: NodeType) -> _Selectivity:
+    if any(map(_is_identity, tests)):
+        return _Selectivity.KEY
     equal = {name for test in tests if (name := _equal_property(test)) is not None}
     if node.key is not None and equal.issuperset(node.key.columns):
         return _Selectivity.KEY
     if any(equal.issuperset(group.columns) for group in node.unique):
         return _Selectivity.UNIQUE
     return min(_strength(test) for test in tests)
+
+
+def _is_identity(test: Test) -> bool:
+    match test:
+        case (
+            Compare(left=EntityRef(), op="=", right=other)
+            | Compare(left=other, op="=", right=EntityRef())
+        ):
+            return is_fixed(other)
+        case _:
+            return False
 
 
 def _equal_property(test: Test) -> str | None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from omnigraph.api.blobs import Blob
     from omnigraph.api.drawings import DiffDrawing
     from omnigraph.api.neighbours import Neighbourhood
+    from omnigraph.api.paths import EntityPath
     from omnigraph.api.reports import Examination, IndexReport
     from omnigraph.api.types import EdgeDirection, Kinds, Mode, Ops
 
@@ -582,6 +583,29 @@ class RemoteGraph:
         more = {"edge": edge, "direction": direction}
         found = self._server.get(self._server.path("neighbours"), **query, **more)
         return read_neighbourhood(found, self.catalog, type_name, target)
+
+    def path(
+        self,
+        from_type: str,
+        from_id: str,
+        to_type: str,
+        to_id: str,
+        *,
+        edges: Sequence[str] | None = None,
+        by: str | None = None,
+        undirected: bool = False,
+        hops_max: int = 8,
+        branch: str | None = None,
+        at: str | int | None = None,
+    ) -> "EntityPath | None":
+        """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none."""
+        from omnigraph.api.paths import read_path
+
+        ends = {"type": from_type, "from": from_id, "to_type": to_type, "to": to_id}
+        more = {"edge": edges, "by": by, "undirected": undirected or None, "hops": hops_max}
+        target = {"branch": branch or self._branch, "at": at}
+        found = self._server.get(self._server.path("paths"), **ends, **more, **target)["paths"]
+        return read_path(found[0]) if found else None
 
     def index_status(self, *, branch: str | None = None) -> "IndexReport":
         """Show the state of every index: `ready`, `partial`, `pending` or `damaged`."""

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph import Graph
-from omnigraph.errors import OmniError, QueryError, ResourceLimit
+from omnigraph.errors import NotFound, OmniError, QueryError, ResourceLimit, UserInputError
 
 SCHEMA = """
 node Port { code: String @key }
@@ -186,3 +186,49 @@ def test_parameters_choose_how_many_paths(graph: Graph) -> None:
     assert ask(graph, match, "hops($w) as n", "$k: I32", k=5) == [(2,), (3,)]
     with pytest.raises(OmniError, match="number of best paths"):
         ask(graph, match, "hops($w) as n", "$k: I32", k=0)
+
+
+def test_a_path_is_found_without_a_query(graph: Graph) -> None:
+    shortest = graph.path("Port", "A", "Port", "D", edges=["Feeds"])
+    assert shortest is not None
+    assert (shortest.nodes, shortest.hops, shortest.cost) == (("A", "C", "D"), 2, 2)
+    cheapest = graph.path("Port", "A", "Port", "D", edges=["Feeds"], by="weight")
+    assert cheapest is not None
+    assert (cheapest.nodes, cheapest.cost) == (("A", "B", "C", "D"), 3.5)
+    assert [one["weight"] for one in cheapest.edges] == [1.5, 2.0, 0.0]
+    assert "cost 3.5" in repr(cheapest)
+    mixed = graph.path("Port", "C", "Port", "E")
+    assert mixed is not None
+    assert [one["type"] for one in mixed.edges] == ["Feeds", "Ships"]
+    itself = graph.path("Port", "A", "Port", "A")
+    assert itself is not None
+    assert (itself.nodes, itself.cost) == (("A",), 0)
+    assert graph.path("Port", "E", "Port", "A") is None
+    assert graph.path("Port", "E", "Port", "A", undirected=True) is not None
+    assert graph.path("Port", "A", "Port", "D", edges=["Feeds"], hops_max=1) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "ends", "more"),
+    [
+        (NotFound, "Port nowhere", ("Port", "nowhere", "Port", "A"), {}),
+        (NotFound, "Prt", ("Prt", "A", "Port", "A"), {}),
+        (NotFound, "Fees", ("Port", "A", "Port", "D"), {"edges": ["Fees"]}),
+        (NotFound, "wait", ("Port", "A", "Port", "D"), {"by": "wait"}),
+        (UserInputError, "one type", ("Port", "A", "Vessel", "v"), {}),
+        (UserInputError, "CallsAt", ("Port", "A", "Port", "D"), {"edges": ["CallsAt"]}),
+        (UserInputError, "no edge type", ("Vessel", "v", "Vessel", "v"), {}),
+        (ResourceLimit, "limit of 64", ("Port", "A", "Port", "D"), {"hops_max": 65}),
+        (
+            QueryError,
+            "of Ships is",
+            ("Port", "A", "Port", "B"),
+            {"edges": ["Ships"], "by": "weight"},
+        ),
+    ],
+)
+def test_a_path_that_cannot_be_asked_for_is_refused_in_words(
+    graph: Graph, error: type[OmniError], message: str, ends: tuple[str, ...], more: Any
+) -> None:
+    with pytest.raises(error, match=message):
+        graph.path(*ends, **more)

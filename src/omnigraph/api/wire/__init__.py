@@ -66,6 +66,7 @@ from omnigraph.api.wire.explorer import (
     LintOutput,
     LogGraphOutput,
     NeighbourhoodOutput,
+    PathsOutput,
     RecoveryListOutput,
     SchemaGraphOutput,
 )
@@ -266,6 +267,7 @@ __all__ = [
     "ParamOutput",
     "ParamProblem",
     "PartOutput",
+    "PathsOutput",
     "PendingIndex",
     "PolicyOutput",
     "PositionOutput",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -25,11 +26,17 @@ from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.mixed_entities import MixedEntities, tag
 from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.evaluate import Leaf
-from omnigraph.engine.read.graph.path_store import PathStore
 from omnigraph.engine.read.profile import Profile
 from omnigraph.engine.read.snapshot_tables import SnapshotTables
 from omnigraph.errors import QueryError
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.engine.read.graph import path_store
+else:
+    # Most queries bind no path.
+    path_store = Later("omnigraph.engine.read.graph.path_store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +60,13 @@ class Reader:
     profile: Profile | None = None
     scored: dict[Ranking, Scored] = field(default_factory=dict)
     """The scores of `Rank`: a fused score cannot be computed from the remaining rows alone."""
-    found_paths: list[PathStore] = field(default_factory=list)
+    found_paths: "list[path_store.PathStore]" = field(default_factory=list)
 
     @property
-    def paths(self) -> PathStore:
+    def paths(self) -> "path_store.PathStore":
         """The paths that the query has found; a path variable holds their numbers."""
         if not self.found_paths:
-            self.found_paths.append(PathStore(self.traversal.path_bytes_max))
+            self.found_paths.append(path_store.PathStore(self.traversal.path_bytes_max))
         return self.found_paths[0]
 
     def entities(self, variable: str) -> Entities | MixedEntities:

@@ -1,7 +1,7 @@
 """Running a plan: every operator turns tables of rows into tables of rows, up to the columns of the result."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 import pyarrow as pa
 
@@ -34,7 +34,6 @@ from omnigraph.engine.read.operators.expand_mixed import expand_any, expand_mixe
 from omnigraph.engine.read.operators.filter import keep_all, keep_groups
 from omnigraph.engine.read.operators.group import group
 from omnigraph.engine.read.operators.join import anti, attach, optional, product, semi
-from omnigraph.engine.read.operators.paths import find_paths
 from omnigraph.engine.read.operators.row_order import bounds
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_columns
 from omnigraph.engine.read.operators.scan import scan
@@ -42,8 +41,15 @@ from omnigraph.engine.read.operators.search import rank
 from omnigraph.engine.read.operators.sort import cut, leave, sort
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
+from omnigraph.later import Later
 from omnigraph.limits import RESULT_BATCH_ROWS
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.engine.read.operators import paths
+else:
+    # Most queries bind no path.
+    paths = Later("omnigraph.engine.read.operators.paths")
 
 T = TypeVar("T", bound=Rows)
 
@@ -148,7 +154,9 @@ class _Run:
                     yield from walk(operator, rows, self.reader)
             case FindPaths():
                 for rows in self.bindings(operator.input):
-                    yield from walk_mixed(find_paths, operator, rows.unweighted(), self.reader)
+                    yield from walk_mixed(
+                        paths.find_paths, operator, rows.unweighted(), self.reader
+                    )
             case Filter(conditions=conditions):
                 for rows in self.bindings(operator.input):
                     yield keep_all(conditions, rows, self.reader)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
 
@@ -38,7 +38,6 @@ from omnigraph.compile.plan.visit import list_inputs
 from omnigraph.engine.read.lookup import answer_lookup
 from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.expand_mixed import list_steps
-from omnigraph.engine.read.operators.paths import name_algorithm
 from omnigraph.engine.read.operators.scan import access_of, split_scan
 from omnigraph.engine.read.past_schema import Compiled, compile_as_of
 from omnigraph.engine.read.profile import Profile, Step, steps_of
@@ -48,10 +47,17 @@ from omnigraph.engine.read.snapshot_tables import SnapshotTables, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.ids import TableKey
 from omnigraph.language.source import Source
+from omnigraph.later import Later
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
 from omnigraph.storage.values import IndexKind
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.engine.read.operators import paths
+else:
+    # Most queries bind no path.
+    paths = Later("omnigraph.engine.read.operators.paths")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +212,7 @@ def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
                 f"{one.edge}: {hop_note(one, reader)}" for one in list_steps(operator, reader)
             )
         case FindPaths():
-            yield name_algorithm(operator)
+            yield paths.name_algorithm(operator)
             yield hop_note(operator, reader)
         case Expand():
             yield hop_note(operator, reader)

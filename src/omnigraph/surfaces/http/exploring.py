@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from omnigraph.api.drawings import EDGES_DRAWN, NODES_DRAWN
+from omnigraph.api.paths import HOPS_MAX
 from omnigraph.api.reports import Examination
 from omnigraph.api.results import Commit
 from omnigraph.api.snapshot import Snapshot
@@ -32,6 +33,8 @@ COMMITS_MAX: Final = 1_000
 NEIGHBOURS_SHOWN: Final = 50
 NEIGHBOURS_MAX: Final = 1_000
 """Edges of one type and direction that a page may ask for."""
+PATHS_MAX: Final = 10
+"""Paths between two nodes that a page may ask for."""
 NODES_MAX: Final = 20_000
 EDGES_MAX: Final = 60_000
 """What a drawing may be asked to hold."""
@@ -180,6 +183,20 @@ def neighbours(call: Call) -> Reply:
         limit=limit,
     )
     return reply_json(found.to_dict())
+
+
+def paths(call: Call) -> Reply:
+    """Show the best paths between two nodes."""
+    seen, type_name = _open_snapshot(call), call.needed("type")
+    found = seen.list_paths(
+        *(type_name, call.needed("from"), call.text("to_type") or type_name, call.needed("to")),
+        edges=call.texts("edge"),
+        by=call.text("by"),
+        undirected=call.flag("undirected"),
+        hops_max=HOPS_MAX if call.count("hops") is None else call.count("hops") or 0,
+        best=min(call.count("best") or 1, PATHS_MAX),
+    )
+    return reply_json({"graph_commit_id": seen.commit, "paths": [one.to_dict() for one in found]})
 
 
 def diff_graph(call: Call) -> Reply:

@@ -369,6 +369,43 @@ EXPLORER: Final = (
     ),
     Route(
         method="GET",
+        path="/paths",
+        operation="listPaths",
+        summary="Show the best paths between two nodes",
+        handler=exploring.paths,
+        action=PolicyAction.READ,
+        asks=asks.ask_read,
+        params=(
+            Param(name="type", required=True, text="The type of the nodes."),
+            Param(
+                name="from",
+                required=True,
+                text="The id of the first node, or the value of its key.",
+            ),
+            Param(
+                name="to", required=True, text="The id of the last node, or the value of its key."
+            ),
+            Param(
+                name="to_type",
+                text="The type of the last node, if it is named at all: that of the first.",
+            ),
+            Param(
+                name="edge",
+                repeatable=True,
+                text="Edge types to walk; all between nodes of the type by default.",
+            ),
+            Param(name="by", text="The property of edges that a path costs; its hops by default."),
+            Param(name="undirected", text="`true` to walk edges either way."),
+            Param(name="hops", kind=int, text="Hops of a path at most; 8."),
+            Param(name="best", kind=int, text="Paths at most, the best first; 1, and 10 at most."),
+            Param(name="branch", text="The branch; main by default."),
+            Param(name="at", text="A commit or a manifest version of the branch."),
+        ),
+        answer=wire.PathsOutput,
+        statuses=(*_READ_STATUSES, 410, 413),
+    ),
+    Route(
+        method="GET",
         path="/log/graph",
         operation="drawLog",
         summary="Show commits with the lanes of a drawing, newest first",

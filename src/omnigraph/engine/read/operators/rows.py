@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,17 @@ from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.compare import unify_zeros
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers
 from omnigraph.engine.read.evaluate import Fixed, Leaf, evaluate
-from omnigraph.engine.read.operators.path_values import path_column
 from omnigraph.engine.read.operators.search import scores, text_truth
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import InternalError
+from omnigraph.later import Later
 from omnigraph.values import dataclass
+
+if TYPE_CHECKING:
+    from omnigraph.engine.read.operators import path_values
+else:
+    # Most queries bind no path.
+    path_values = Later("omnigraph.engine.read.operators.path_values")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +97,7 @@ class BindingSource:
             assert asked.argument is not None, "what is asked of edges is an expression"
             return evaluate(asked.argument, BindingSource(bindings=edges, reader=self.reader))
 
-        return path_column(
+        return path_values.path_column(
             asked, self.bindings.columns[asked.variable], self.reader, evaluate_edges
         )
 
