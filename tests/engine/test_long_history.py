@@ -10,7 +10,8 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN, CommitId
+from omnigraph.errors import HistoryReclaimed
+from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.manifest.change import Change, Draft
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import publish
@@ -92,6 +93,16 @@ def test_the_past_is_reached_by_an_old_commit_and_by_a_tag(graph: Graph) -> None
     graph.mutate(ADD, {"name": "other"}, branch="past")
     assert graph.merge("past").commit is not None
     assert len(graph.table("Person")) == COMMITS + 1
+
+
+def test_the_history_of_a_branch_that_was_made_again_is_not_that_of_the_first(graph: Graph) -> None:
+    graph.branch_create("side")
+    view = graph._engine.view(BranchName("side"))
+    graph.branch_delete("side")
+    graph.branch_create("side", at="second")
+    with pytest.raises(HistoryReclaimed):
+        _ = view.lineage
+    assert len(graph.commits(branch="side")) == 3
 
 
 def publish_commit(graph: Graph, commit: str) -> None:

@@ -90,7 +90,7 @@ COMMANDS = {
         105,
     ),
     "query": (("query", "--store", "g", "--query", "people.gq"), READ, 312),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 305),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 312),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,

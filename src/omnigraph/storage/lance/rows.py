@@ -337,25 +337,26 @@ class LanceRows:
         """Cache the image after a fold, and where its guard is now."""
         if landed.version != image.version + 1:
             return
-        history = image.history
-        if fold.rows.old.num_rows or fold.merged:
-            at = replace(self._at(image), version=Version(landed.version))
-            parts = split_fragments(landed)
-            history = (
-                History.of(
-                    pa.concat_tables([history.rows, fold.rows.old]) if history else fold.rows.old,
-                    last_key=parts.last_key,
-                    fragments=len(parts.history),
-                )
-                if history is None or history.is_read
-                else self._find_history(at, parts)
-            )
-        moved = replace(move_image(image, Version(landed.version)), history=history)
-        folded = self._cache(replace(moved, recent=fold.rows.recent))
+        moved = move_image(image, Version(landed.version))
+        history = self._history_after(image, landed, fold)
+        folded = self._cache(replace(moved, recent=fold.rows.recent, history=history))
         guard = self._guards.get(self._name(image))
         if guard is not None:
             after = find_in_newest(landed, fold.rows.recent, self._key, guard.key)
             self._guards.put(self._name(folded), after)
+
+    def _history_after(self, image: Image, landed: LanceDataset, fold: Fold) -> History | None:
+        """Give the history after a fold; one that is in memory is not read again."""
+        before = image.history
+        if not fold.rows.old.num_rows and not fold.merged:
+            return before
+        parts = split_fragments(landed)
+        if before is not None and not before.is_read:
+            at = replace(self._at(image), version=Version(landed.version))
+            return self._find_history(at, image.incarnation, parts)
+        known = [] if before is None else [before.rows]
+        rows = pa.concat_tables([*known, fold.rows.old]).combine_chunks()
+        return History.of(rows, last_key=parts.last_key, fragments=len(parts.history))
 
     # ---- versions
 
@@ -461,13 +462,16 @@ class LanceRows:
             incarnation=incarnation,
             recent=rows,
             metadata=metadata,
-            history=self._find_history(at, parts) if parts.history else None,
+            history=self._find_history(at, incarnation, parts) if parts.history else None,
         )
 
-    def _find_history(self, at: TableAt, parts: Parts) -> History:
+    def _find_history(self, at: TableAt, incarnation: Incarnation, parts: Parts) -> History:
         """Give the history of a version, which is read on use."""
 
         def read() -> pa.Table:
+            if self.incarnation(at.branch) != incarnation:
+                # Another branch has the name now, and perhaps a version of that number.
+                raise HistoryReclaimed(at.path, at.version)
             found = split_fragments(self._datasets.at(at))
             rows = self._scan(at, found.history).combine_chunks()
             record(Cost.MANIFEST_HISTORY_SCANS)
