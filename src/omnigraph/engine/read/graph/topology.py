@@ -63,6 +63,8 @@ _log = get_logger(__name__)
 
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
+_TEXT_BYTES = 64
+"""What the two ids of an edge take while its ends are looked up: the ids of all nodes are hashed once for each part."""
 _GONE_MAX = 1_000
 """Up to so many deleted edges are removed one by one; with more of them the adjacency is built again."""
 
@@ -149,7 +151,7 @@ class Topology:
 
         def read() -> Iterator[Ends]:
             nonlocal dangling
-            for ends in self.ends.stream(max(bytes_max // EDGE_BYTES // 4, LOOKUP_VALUES_MAX + 1)):
+            for ends in self.ends.stream(max(bytes_max // _TEXT_BYTES, LOOKUP_VALUES_MAX + 1)):
                 whole, some = drop_dangling(ends)
                 dangling = dangling or some
                 yield whole.oriented(direction)
