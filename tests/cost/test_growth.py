@@ -9,37 +9,18 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN, CommitId, Version
+from omnigraph.ids import MAIN
 from omnigraph.limits import MANIFEST_FRAGMENTS_MAX
-from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
 from omnigraph.runtime import SYSTEM
 from omnigraph.storage.counters import Cost, Costs, counting
 from omnigraph.storage.store import open_store
-from omnigraph.storage.values import TableAt
-from tests.support.manifests import PATHS, PERSON, new_manifest
+from tests.support.manifests import new_manifest, publish_often
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
 SPAN = 64
 """Commits between two measurements: some folds are among them."""
-
-
-def commit_often(manifest: Manifest, times: int) -> None:
-    pin = manifest.current(MAIN).snapshot.pins[PERSON]
-    for number in range(1, times + 1):
-        at = TableAt(path=PATHS[PERSON], branch=None, version=Version(pin + number))
-        draft = Draft(commit=CommitId(manifest.runtime.new_id()), kind=CommitKind.MUTATION)
-        publish(
-            manifest,
-            Change(
-                branch=MAIN,
-                updates=(Update(table_key=PERSON, at=at, row_count=number),),
-                draft=draft,
-            ),
-        )
 
 
 def count_bytes(folder: Path) -> int:
@@ -73,7 +54,7 @@ class Growth:
 def measure_span(manifest: Manifest, folder: Path) -> Growth:
     before, read = count_bytes(folder), []
     for _ in range(SPAN // 16):
-        commit_often(manifest, 16)
+        publish_often(manifest, 16)
         read.append(measure_opening(folder))
     return Growth((count_bytes(folder) - before) / SPAN, sum(read) / len(read))
 
@@ -84,7 +65,7 @@ def measure(folder: Path, histories: list[int]) -> list[Growth]:
     found: list[Growth] = []
     made = 0
     for history in histories:
-        commit_often(manifest, history - made)
+        publish_often(manifest, history - made)
         found.append(measure_span(manifest, folder))
         made = history + SPAN
     return found

@@ -7,9 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from omnigraph.storage.counters import Cost, counting
 from omnigraph.storage.lance.rows import PRIMARY_KEY
 from omnigraph.storage.rows import Image
 from omnigraph.storage.store import Store, open_store
+from tests.support.manifests import new_manifest, publish_often
 from tests.support.openings import await_openings
 from tests.support.s3_counting import CountingBucket, Requests
 from tests.support.tables import (
@@ -125,6 +127,26 @@ def test_a_guarded_swap_asks_twice_and_reads_no_rows(store: Store, asked: Asked)
         image, requests = asked(partial(rows.load, None, version))
         assert len(requests) == 0
     assert deletions <= 6
+
+
+def test_a_publish_that_folds_asks_a_handful_more_and_reads_no_recent_row(
+    store: Store, asked: Asked
+) -> None:
+    manifest = new_manifest(store.manifest)
+    publish_often(manifest, 2)
+    folding: list[dict[str, int]] = []
+    while len(folding) < 3:
+        with counting() as costs:
+            _, requests = asked(partial(publish_often, manifest, 4))
+        if costs[Cost.MANIFEST_FOLDS]:
+            folding.append(dict(requests.counts()))
+    for counts in folding:
+        # Four publishes of two files each, at times a deletion file with a HEAD; the fold brings two files and a version.
+        assert counts["PUT data"] <= 4 + 2
+        assert counts["PUT manifest"] <= 4 + 1
+        # A file of the history may be read that is written anew; the first fold has none.
+        assert sum(counts.values()) <= 24, counts
+    assert "GET data" not in folding[0]
 
 
 def test_a_warm_load_is_one_probe_and_on_a_branch_one_read_more(store: Store, asked: Asked) -> None:

@@ -179,3 +179,19 @@ def together(*calls: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.join()
     return results
+
+
+def publish_often(manifest: Manifest, times: int) -> None:
+    """Publish commits that move one table each."""
+    pin = manifest.current(MAIN).snapshot.pins[PERSON]
+    for number in range(1, times + 1):
+        at = TableAt(path=PATHS[PERSON], branch=None, version=Version(pin + number))
+        draft = Draft(commit=CommitId(manifest.runtime.new_id()), kind=CommitKind.MUTATION)
+        publish(
+            manifest,
+            Change(
+                branch=MAIN,
+                updates=(Update(table_key=PERSON, at=at, row_count=number),),
+                draft=draft,
+            ),
+        )

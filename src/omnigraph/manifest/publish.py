@@ -77,7 +77,7 @@ def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
             if held is PublishLock.BRANCH and manifest.publish_locks is not None:
                 raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
             return None
-        _fold(manifest, change.branch, published.state.fragments)
+        _fold(manifest, published.state)
     return published
 
 
@@ -255,17 +255,25 @@ def _visible(
     return Published(version=version, commit=commit, state=after)
 
 
-def _fold(manifest: Manifest, branch: BranchName, fragments: int) -> None:
+def _fold(manifest: Manifest, state: BranchState) -> None:
     """Fold the manifest when it has grown long. Never fails the publish.
 
     A fold writes two files and a version, and reads no more than a file of the history: what one publish pays is bounded.
     """
-    if fragments <= MANIFEST_FRAGMENTS_MAX:
+    if state.fragments <= MANIFEST_FRAGMENTS_MAX:
         return
     try:
-        folded = manifest.fold(branch)
+        folded = manifest.fold(state.branch)
     except OmniError as error:
-        _log.warning("manifest.fold_failed", branch=branch, reason=str(error))
+        _log.warning("manifest.fold_failed", branch=state.branch, reason=str(error))
         return
-    if folded:
-        manifest.heads.drop(branch)
+    if not folded:
+        return
+    image = manifest.rows.cached(
+        state.image.branch, Version(state.version + 1), state.branch_incarnation
+    )
+    if image is None:
+        manifest.heads.drop(state.branch)
+        return
+    manifest.heads.keep(state.moved_to(image, manifest.rows.fragment_count(image)))
+    manifest.note_head(state.branch)

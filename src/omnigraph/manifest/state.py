@@ -232,6 +232,14 @@ class BranchState:
             state.__dict__["policies"] = (*self.policies, *made)
         return state
 
+    def moved_to(self, image: Image, fragments: int) -> "BranchState":
+        """Derive the state of a version with the same rows; what was decoded is not decoded again."""
+        state = replace(self, image=image, fragments=fragments)
+        for name in ("head", "lineage", "policies"):
+            if name in self.__dict__:
+                state.__dict__[name] = self.__dict__[name]
+        return state
+
 
 def decode(
     image: Image, fragments: int, legacy: Callable[[], Lineage] | None = None
