@@ -1,5 +1,6 @@
 """Results, diffs, the feed and whole snapshots as frames of this process."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,10 +8,13 @@ import pandas
 import polars
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, reject, settings
 
+import omnigraph
 from omnigraph import Graph
-from omnigraph.errors import CursorRejected, NotFound, UserInputError
-from tests.support.frame_graphs import apply_changes, make_graph, read_state
+from omnigraph.errors import CursorRejected, NotFound, QueryError, UserInputError
+from tests.support.frame_graphs import apply_changes, make_graph, make_harbour, read_state
+from tests.support.random_reads import read_texts
 
 AGES = "query q() { match { $p: Person  $p.age >= 0 } return { $p.name as name, $p.age as age } order { $p.name } }"
 
@@ -31,6 +35,34 @@ def test_the_result_of_a_query_is_a_frame_of_the_library_that_is_named(graph: Gr
     assert polars_frame.to_dicts() == rows
     assert isinstance(pandas_frame, pandas.DataFrame)
     assert pandas_frame.to_dict("records") == rows
+
+
+@pytest.fixture(scope="module")
+def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    with make_harbour(tmp_path_factory.mktemp("harbour") / "g") as made:
+        yield made
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(text=read_texts())
+def test_queries_nobody_chose_give_the_same_frame(text: str, harbour: Graph) -> None:
+    assert_same_frame(text, harbour)
+
+
+@pytest.mark.soak
+@settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
+@given(text=read_texts())
+def test_a_thousand_queries_give_the_same_frame(text: str, harbour: Graph) -> None:
+    assert_same_frame(text, harbour)
+
+
+def assert_same_frame(text: str, harbour: Graph) -> None:
+    try:
+        expected = harbour.query(text).rows
+    except QueryError:
+        reject()
+    assert harbour.query_frame(text, engine="arrow").to_pylist() == expected
+    assert harbour.query_frame(text, engine="polars").to_dicts() == expected
 
 
 @pytest.mark.parametrize(
@@ -119,3 +151,36 @@ def test_frames_show_one_commit_whatever_is_written_meanwhile(graph: Graph) -> N
     assert frames["Person"].height == 5
     assert frames.commit == old.id
     assert isinstance(graph.frames().vertices, pa.Table)
+
+
+def test_frames_are_consistent_while_a_writer_commits(tmp_path: Path) -> None:
+    schema = "node A { k: I64 @key }\nedge E: A -> A\n"
+    with omnigraph.init(tmp_path / "g", schema) as graph:
+        graph.load([{"type": "A", "data": {"k": 0}}], mode="append")
+        writes, done = 12, threading.Event()
+
+        def write() -> None:
+            with omnigraph.open(graph.uri) as writer:
+                for n in range(1, writes):
+                    node = {"type": "A", "data": {"k": n}}
+                    edge = {"edge": "E", "from": str(n), "to": str(n - 1)}
+                    writer.load([node, edge], mode="append")
+            done.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        seen = set()
+        while True:
+            last = done.is_set()
+            frames = graph.frames()
+            nodes = sorted(frames["A"]["k"].to_pylist())
+            assert nodes == list(range(len(nodes)))
+            ends = sorted(map(int, frames.edges["src"].to_pylist()))
+            assert ends == nodes[1:], "edges of the same commit as the nodes"
+            assert frames.vertices.num_rows == len(nodes)
+            seen.add(frames.commit)
+            if last:
+                break
+        thread.join()
+        assert len(nodes) == writes
+        assert len(seen) > 1

@@ -18,8 +18,7 @@ from omnigraph.errors import QueryError
 from omnigraph.ids import MAIN
 from omnigraph.spark import register_views
 from omnigraph.spark_jobs.change_frames import diff_frame, feed_frame
-from tests.support.frame_graphs import make_graph
-from tests.support.plan_fixtures import FOLDER
+from tests.support.frame_graphs import make_graph, make_harbour
 from tests.support.random_reads import read_texts
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -127,12 +126,24 @@ def test_views_over_the_head_are_renewed_when_asked(tmp_path: Path, spark: Any) 
         assert spark.sql("select * from frames_Q").count() == 0
 
 
-@pytest.mark.soak
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(text=read_texts())
 def test_queries_nobody_chose_give_the_same_frame(
     text: str, harbour_graph: Graph, spark: Any
 ) -> None:
+    assert_same_frame(text, harbour_graph, spark)
+
+
+@pytest.mark.soak
+@settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
+@given(text=read_texts())
+def test_a_thousand_queries_give_the_same_frame(
+    text: str, harbour_graph: Graph, spark: Any
+) -> None:
+    assert_same_frame(text, harbour_graph, spark)
+
+
+def assert_same_frame(text: str, harbour_graph: Graph, spark: Any) -> None:
     try:
         expected = harbour_graph.query(text).rows
         frame = harbour_graph.query_frame(text, spark=spark)
@@ -144,22 +155,7 @@ def test_queries_nobody_chose_give_the_same_frame(
 
 @pytest.fixture(scope="module")
 def harbour_graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    schema = (FOLDER / "harbour.pg").read_text()
-    with omnigraph.init(tmp_path_factory.mktemp("harbour") / "g", schema) as graph:
-        ports = [
-            {"type": "Port", "data": {"code": k, "name": k, "lat": 1.0 * n, "depth": n}}
-            for n, k in enumerate("abc")
-        ]
-        vessels = [
-            {"type": "Vessel", "data": {"imo": k, "name": k, "kind": "tanker", "crew": n}}
-            for n, k in enumerate("xyz")
-        ]
-        calls = [{"edge": "CallsAt", "from": a, "to": b} for a, b in ("xa", "xb", "ya", "xa")]
-        feeds = [
-            {"edge": "Feeds", "from": a, "to": b, "data": {"weight": 1}}
-            for a, b in ("ab", "bc", "cc")
-        ]
-        graph.load([*ports, *vessels, *calls, *feeds], mode="append")
+    with make_harbour(tmp_path_factory.mktemp("harbour") / "g") as graph:
         yield graph
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph import Graph
+from tests.support.plan_fixtures import FOLDER
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  born: Date?  tags: [String]? }
@@ -72,3 +73,22 @@ def _as_json(row: dict[str, Any]) -> dict[str, Any]:
     """A row without NULLs: a property that was added later is missing in older images."""
     shown = json.loads(json.dumps(row, default=str))
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def make_harbour(path: Path) -> Graph:
+    """A graph of the schema that random queries are about."""
+    graph = omnigraph.init(path, (FOLDER / "harbour.pg").read_text())
+    ports = [
+        {"type": "Port", "data": {"code": k, "name": k, "lat": 1.0 * n, "depth": n}}
+        for n, k in enumerate("abc")
+    ]
+    vessels = [
+        {"type": "Vessel", "data": {"imo": k, "name": k, "kind": "tanker", "crew": n}}
+        for n, k in enumerate("xyz")
+    ]
+    calls = [{"edge": "CallsAt", "from": a, "to": b} for a, b in ("xa", "xb", "ya", "xa")]
+    feeds = [
+        {"edge": "Feeds", "from": a, "to": b, "data": {"weight": 1}} for a, b in ("ab", "bc", "cc")
+    ]
+    graph.load([*ports, *vessels, *calls, *feeds], mode="append")
+    return graph

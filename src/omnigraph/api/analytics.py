@@ -170,7 +170,7 @@ class Projection(ProjectedMoment):
     ) -> None:
         super().__init__(engine, plan, reason, seconds_max)
         self._graph, self._tables = graph, engine.store.tables
-        self._projected: Projected = read_projection(engine, plan.view, plan.names, plan.uses)
+        self._projected: Projected = read_projection(plan.tables, plan.names, plan.uses)
         self._nodes, self._arcs = self._projected.nodes, self._projected.arcs
         self._counts = (self._nodes.count, len(self._arcs))
 

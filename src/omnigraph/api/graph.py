@@ -582,10 +582,9 @@ class Graph:
             return Projection(self, engine, plan, reason=reason, seconds_max=seconds_max)
         from omnigraph.api.spark_analytics import SparkProjection
 
-        with self.snapshot(branch=branch, at=at) as pinned:
-            return SparkProjection(
-                self, engine, plan, pinned, spark=chosen, reason=reason, seconds_max=seconds_max
-            )
+        return SparkProjection(
+            self, engine, plan, spark=chosen, reason=reason, seconds_max=seconds_max
+        )
 
     def duckdb(
         self, *, branch: str | None = None, at: Reference | None = None

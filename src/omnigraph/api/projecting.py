@@ -1,20 +1,32 @@
 """What a projection is of, where its algorithms run, and how long they may."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from omnigraph.api.arguments import text_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics.bounds import Bounds
-from omnigraph.engine.analytics.project import EdgeUse, check_projection, count_projection
+from omnigraph.engine.analytics.project import (
+    EdgeUse,
+    check_projection,
+    count_projection,
+    open_past_tables,
+    open_tables,
+)
+from omnigraph.engine.read.columns.entities import Entities
+from omnigraph.engine.read.snapshot_tables import SnapshotTables
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import ResourceLimit, UserInputError
+from omnigraph.errors import NotFound, ResourceLimit, UserInputError
 from omnigraph.limits import PROJECTED_ARC_BYTES, PROJECTED_NODE_BYTES
 from omnigraph.manifest.view import View
+from omnigraph.pipeline.location import PinnedTable
 from omnigraph.values import dataclass
 
 ROUNDS_MAX = 200
+EdgeChoice = Iterable[str] | Mapping[str, Mapping[str, Any]] | None
 _EDGE_OPTIONS = ("weight", "undirected")
 
 
@@ -23,6 +35,7 @@ class ProjectionPlan:
     """The types of a projection and how many nodes and arcs it may have; nothing is read yet."""
 
     view: View
+    tables: SnapshotTables
     names: tuple[str, ...]
     uses: Mapping[str, EdgeUse]
     node_count: int
@@ -78,14 +91,65 @@ def plan_projection(
     engine: Engine,
     view: View,
     nodes: Iterable[str] | None,
-    edges: Iterable[str] | Mapping[str, Mapping[str, Any]] | None,
+    edges: EdgeChoice,
 ) -> ProjectionPlan:
-    """Check the types of a projection and count its nodes and edges."""
-    uses = _read_uses(view.catalog, edges)
-    names = _list_node_types(view.catalog, nodes, uses)
-    check_projection(view.catalog, names, uses)
-    counted, arcs = count_projection(engine, view, names, uses)
-    return ProjectionPlan(view=view, names=names, uses=uses, node_count=counted, arc_count=arcs)
+    """Check the types of a projection and count its nodes and edges.
+
+    Types and properties are named as in the present schema, or as they were named at the moment that is projected.
+    """
+    # Lists that can be walked once are walked twice.
+    named = None if nodes is None or isinstance(nodes, str) else tuple(nodes)
+    chosen = edges if edges is None or isinstance(edges, str | Mapping) else tuple(edges)
+    try:
+        return _plan_by(view, open_tables(engine, view), nodes if named is None else named, chosen)
+    except (NotFound, UserInputError):
+        past = open_past_tables(engine, view)
+        if past is None:
+            raise
+        with suppress(NotFound, UserInputError):
+            return _plan_by(view, past, nodes if named is None else named, chosen)
+        raise
+
+
+def _plan_by(
+    view: View, tables: SnapshotTables, nodes: Iterable[str] | None, edges: EdgeChoice
+) -> ProjectionPlan:
+    uses = _read_uses(tables.catalog, edges)
+    names = _list_node_types(tables.catalog, nodes, uses)
+    check_projection(tables.catalog, names, uses)
+    counted, arcs = count_projection(tables, names, uses)
+    return ProjectionPlan(
+        view=view, tables=tables, names=names, uses=uses, node_count=counted, arc_count=arcs
+    )
+
+
+def pin_nodes(engine: Engine, plan: ProjectionPlan) -> list[PinnedTable]:
+    """Name the node tables of a projection as values that other processes can read."""
+    return [_pin(engine, plan.tables.nodes(name)) for name in plan.names]
+
+
+def pin_edges(engine: Engine, plan: ProjectionPlan) -> list[tuple[PinnedTable, EdgeUse]]:
+    """Name the edge tables of a projection, each with its use by the names of the stored columns."""
+    found = []
+    for name, use in plan.uses.items():
+        edges = plan.tables.edges(name)
+        stored = (edges.names or {}).get(use.weight or "", use.weight)
+        found.append((_pin(engine, edges), replace(use, weight=stored)))
+    return found
+
+
+def _pin(engine: Engine, entities: Entities) -> PinnedTable:
+    type_ = entities.type
+    if entities.entry is None:
+        raise NotFound("table", type_.table_key, hint="the type did not exist yet")
+    stored = engine.store.tables.open(entities.entry.at).schema
+    return PinnedTable(
+        location=engine.location,
+        table_key=type_.table_key,
+        at=entities.entry.at,
+        type=type_,
+        schema=stored,
+    )
 
 
 def choose_spark(engine: Engine, plan: ProjectionPlan, spark: Any) -> tuple[Any, str]:

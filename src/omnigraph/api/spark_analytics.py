@@ -7,7 +7,13 @@ import pyarrow as pa
 
 from omnigraph.api.analytics import Answer, Assigner, Scores, require_rank_options
 from omnigraph.api.arguments import count_of, text_of
-from omnigraph.api.projecting import ROUNDS_MAX, ProjectedMoment, ProjectionPlan
+from omnigraph.api.projecting import (
+    ROUNDS_MAX,
+    ProjectedMoment,
+    ProjectionPlan,
+    pin_edges,
+    pin_nodes,
+)
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import UserInputError
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from omnigraph.api.snapshot import Snapshot
     from omnigraph.api.types import AnyFrame
 
 _LOCAL = ("betweenness", "scc", "louvain", "k_core", "dijkstra")
@@ -94,7 +99,6 @@ class SparkProjection(ProjectedMoment):
         graph: Assigner,
         engine: Engine,
         plan: ProjectionPlan,
-        snapshot: "Snapshot",
         *,
         spark: Any,
         reason: str,
@@ -105,9 +109,7 @@ class SparkProjection(ProjectedMoment):
         session = import_module("omnigraph.spark_jobs.runner").spark_runner(spark).spark
         self._jobs: Any = import_module("omnigraph.spark_jobs.graph_algorithms")
         self._arcs: Any = self._jobs.project_frames(
-            session,
-            [snapshot.pin(name) for name in plan.names],
-            [(snapshot.pin(name), use) for name, use in plan.uses.items()],
+            session, pin_nodes(engine, plan), pin_edges(engine, plan)
         )
         self._counts = (int(self._arcs.node_count), int(self._arcs.arc_count))
 

@@ -12,6 +12,7 @@ from omnigraph.engine.analytics.arcs import Arcs, Nodes, Values
 from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.graph.adjacency import drop_dangling
 from omnigraph.engine.read.graph.edge_ends import EdgeEnds, NodeIds, read_node_ids
+from omnigraph.engine.read.past_schema import map_past_names
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, SnapshotTables, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import NotFound, UserInputError
@@ -63,29 +64,37 @@ class Projected:
     arcs: Arcs
 
 
+def open_tables(engine: Engine, view: View) -> SnapshotTables:
+    """Open the tables of a view by the names of the present schema."""
+    names = NO_NAMES if view.past is None else map_past_names(view.contract, view.past)
+    return open_snapshot(view.catalog, view.snapshot, names, engine.store.tables, engine.cache)
+
+
+def open_past_tables(engine: Engine, view: View) -> SnapshotTables | None:
+    """Open the tables of a view by the names that they had then; None if it shows the present schema."""
+    if view.past is None:
+        return None
+    snapshot = view.state.snapshot
+    return open_snapshot(view.past.catalog, snapshot, NO_NAMES, engine.store.tables, engine.cache)
+
+
 def count_projection(
-    engine: Engine, view: View, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
+    tables: SnapshotTables, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
 ) -> tuple[int, int]:
     """Count the nodes and the arcs of a projection by the fragments of its tables; no rows are read."""
-    tables = _open_tables(engine, view)
     arcs = [len(tables.edges(name)) * (2 if use.undirected else 1) for name, use in uses.items()]
     return sum(len(tables.nodes(name)) for name in names), sum(arcs)
 
 
 def read_projection(
-    engine: Engine, view: View, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
+    tables: SnapshotTables, names: tuple[str, ...], uses: Mapping[str, EdgeUse]
 ) -> Projected:
     """Read nodes and edges through the cache: after a commit that changed little, little is read."""
-    tables = _open_tables(engine, view)
     nodes = _read_nodes(tables, names)
     edges = {
-        name: (view.catalog.edges[name], tables.topology(name).ends.read_all()) for name in uses
+        name: (tables.catalog.edges[name], tables.topology(name).ends.read_all()) for name in uses
     }
     return Projected(nodes=nodes, edges=edges, arcs=_make_arcs(tables, nodes, edges, uses))
-
-
-def _open_tables(engine: Engine, view: View) -> SnapshotTables:
-    return open_snapshot(view.catalog, view.snapshot, NO_NAMES, engine.store.tables, engine.cache)
 
 
 def _read_nodes(tables: SnapshotTables, names: tuple[str, ...]) -> ProjectedNodes:
