@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import omnigraph
-from spark import processors
+from spark import METER
 
 SCHEMA = "node Spot { code: String @key }\nedge Leads: Spot -> Spot { w: F64 }\n"
 PARTS = ("ranks", "components", "inference", "graphx", "frames")
@@ -38,9 +38,9 @@ Ends = npt.NDArray[np.int64]
 
 def spend(work: Callable[[], Any]) -> tuple[float, Any]:
     """What processors worked for something, and what it gave."""
-    before = processors()
+    before = METER.read()
     found = work()
-    return processors() - before, found
+    return METER.read() - before, found
 
 
 def compare(
