@@ -246,6 +246,9 @@ KEY_MAP_ROWS_MAX = 2_000_000
 PATHS_MAX = 2**62
 """Matches one row of a result may stand for: counts are 64 bits wide."""
 
+PATH_HOPS_MAX = 64
+"""Hops that a path which is bound to a variable may have, unless a setting says otherwise."""
+
 PATHS_TRIED_MAX = 100_000
 """Paths that a search for the best ones tries, of which a minimum of hops may leave out most."""
 

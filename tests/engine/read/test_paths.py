@@ -158,6 +158,8 @@ def test_bounds_over_the_limit_are_refused(graph: Graph, monkeypatch: pytest.Mon
     with pytest.raises(ResourceLimit, match=r"hops of the path .w: 65 is over the limit of 64"):
         ask(graph, f"{ENDS}  $x $w:feeds{{1,65}} $y", "hops($w) as n")
     with pytest.raises(ResourceLimit, match="limit of 64"):
+        ask(graph, f"{ENDS}  $x $w:feeds{{1,65}} $y", "$y")
+    with pytest.raises(ResourceLimit, match="limit of 64"):
         ask(graph, f"{ENDS}  $x $w:feeds{{1,$n}} $y", "hops($w) as n", "$n: I64", n=1000)
     monkeypatch.setenv("OMNIGRAPH_PATH_HOPS_MAX", "70")
     with omnigraph.open(graph.uri) as handle:

@@ -36,6 +36,8 @@ READS = [
     ("T6", "", "match { $v: Vessel } return { $v.id }", ["id", "$v"]),
     ("T6", "", "match { $v: Vessel  not { $v callsAt $p } } return { $p.name }", ["$p", "block"]),
     ("T6", "", "match { $v: Vessel  $v $c:callsAt $p } return { $c.src }", ["CallsAt.src"]),
+    ("T6", "", "match { $x: Named } return { $x.code }", ["Port has String", "Vessel has none"]),
+    ("T6", "", "match { $x: Named } return { $x.nme }", ["'name'"]),
     ("T6", "$q: String", "match { $v: Vessel } return { $q.name }", ["$q", "parameter"]),
     ("T7", "", 'match { $v: Vessel  $v.dwt = "1" } return { $v }', ["I64", "String"]),
     ("T7", "", "match { $v: Vessel  $v.active > 0 } return { $v }", ["Bool", "I64"]),

@@ -1,6 +1,7 @@
 """Names inside expressions: properties, parameters, entities, literals and the clock."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from omnigraph.catalog.mixed import find_edge_type, find_node_type, is_mixed
 from omnigraph.catalog.model import Property, TableType, order_columns
@@ -262,8 +263,8 @@ def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: 
     if expr.property == "id" and bound.kind is VariableKind.NODE:
         reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
         fix: str | None = f"${expr.variable}"
-    elif is_mixed(bound.type_name) and not declared:
-        reason, fix = "; these types have no property in common", None
+    elif is_mixed(bound.type_name):
+        reason, fix = tell_unshared(expr.property, bound, context), None
     else:
         reason = list_alternatives(expr.property, declared, "it has")
         near = nearest_name(expr.property, declared)
@@ -277,6 +278,16 @@ def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: 
         type_name=bound.type_name,
         property_name=expr.property,
     )
+
+
+def tell_unshared(name: str, bound: Variable, context: Context) -> str:
+    """Tell why several types do not share a property: some lack it, or its types differ."""
+    types = [_find_type(replace(bound, type_name=one), context) for one in bound.types]
+    known = {one.name: one.properties[name].type for one in types if name in one.properties}
+    if not known:
+        return list_alternatives(name, list_properties(bound, context), "they share")
+    told = [f"{one.name} has {known.get(one.name, 'none')}" for one in types]
+    return f"; only properties that all types have with one type are shared: {', '.join(told)}"
 
 
 # ---- literals

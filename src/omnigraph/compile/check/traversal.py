@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from omnigraph.catalog.mixed import join_types, list_steps, split_types
+from omnigraph.catalog.mixed import is_mixed, join_types, list_steps, split_types
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.check.conditions import check_condition
 from omnigraph.compile.check.context import (
@@ -23,6 +23,7 @@ from omnigraph.compile.check.expressions import (
     render_expression,
     report_edge_misuse,
     report_path_misuse,
+    tell_unshared,
 )
 from omnigraph.compile.checked import (
     Choice,
@@ -391,6 +392,8 @@ def _check_word(word: tree.AliasExpr, walked: Variable, context: Context) -> Pro
     declared = list_properties(walked, context)
     if word.name not in declared:
         reason = list_alternatives(word.name, declared, "it has")
+        if is_mixed(walked.type_name):
+            reason = tell_unshared(word.name, walked, context)
         context.findings.report(
             "T6",
             word.span,

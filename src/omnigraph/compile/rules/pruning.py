@@ -27,6 +27,7 @@ from omnigraph.compile.plan.operators import (
 )
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import change_inputs, variables_of
+from omnigraph.limits import PATH_HOPS_MAX
 
 _WEIGHABLE = frozenset({"count", "min", "max"})
 """Sums are left out: adding a product instead of its terms rounds differently."""
@@ -93,7 +94,9 @@ def _has_same_rows(paths: FindPaths, live: Names) -> bool:
     """Whether a walk that binds no path gives the same rows, since nobody looks at the paths."""
     choice = paths.choice
     plain = choice.by is None and choice.best is None and not choice.every
-    return plain and choice.variable not in live
+    # Whether a path may be as long as another bound says is decided where the bound is read.
+    short = isinstance(paths.high, int) and paths.high <= PATH_HOPS_MAX
+    return plain and short and choice.variable not in live
 
 
 def _forget_paths(paths: FindPaths) -> Expand:

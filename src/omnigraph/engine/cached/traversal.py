@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from omnigraph.errors import ConfigError
+from omnigraph.limits import PATH_HOPS_MAX
 from omnigraph.values import dataclass
 
 MODE = "OMNIGRAPH_TRAVERSAL_MODE"
@@ -29,7 +30,7 @@ class Traversal:
     mode: Mode = Mode.AUTO
     frontier_max: int = 1_024
     hops_max: int = 6
-    path_hops_max: int = 64
+    path_hops_max: int = PATH_HOPS_MAX
     path_bytes_max: int = 1 << 30
 
 
