@@ -4,7 +4,7 @@
 
 Every case checks that all arms give the same answers before it is timed. What counts is the ratio of two arms that
 took turns in one process; the ratio of an arm to itself shows what of it is noise. Cold is the first answer of a
-handle that was just opened, warm is what follows. Shortest paths are left out: the query language has none.
+handle that was just opened, warm is what follows. Paths are in `paths.py`.
 """
 
 import argparse

@@ -92,7 +92,7 @@ def _choose(walk: Walk, paths: list[list[ModelEdge]], *, is_same: bool) -> list[
     def rank(path: list[ModelEdge]) -> tuple[object, ...]:
         cost = sum(edge.weight or 0 for edge in path) if walk.by else 0
         # A path without a hop is the best one from a node to itself, whatever its loops cost.
-        return len(path) > 0, cost, len(path), [edge.id for edge in path]
+        return len(path) > 0, cost, len(path), [(edge.id, edge.kind) for edge in path]
 
     if is_same or walk.best is not None:
         paths = [path for path in paths if len(path) >= walk.low]

@@ -33,6 +33,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce, coerce_choices
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
+from omnigraph.compile.plan.explain import render_expression
 from omnigraph.errors import InternalError, QueryError
 from omnigraph.language.query.tree import Comparison
 
@@ -77,6 +78,11 @@ FIELD = ""
 
 
 # ---- values
+
+
+def path_key(asked: PathValue) -> str:
+    """Name a value of a path; no property has such a name."""
+    return f"#{'distinct ' if asked.distinct else ''}{render_expression(asked)}"
 
 
 def literal(value: object, type_: PropertyType) -> Column:
@@ -125,8 +131,8 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
             return _call(given, resolve_column)
         case ParamRef() | Now():
             raise InternalError("a plan for Spark was not filled; nothing was read")
-        case PathValue(function=function):
-            raise make_unsupported_error(f"{function}() of a path")
+        case PathValue(variable=variable):
+            return resolve_column(variable, path_key(given))
         case Aggregate():
             raise InternalError("an aggregate is read from groups; nothing was read")
         case _:

@@ -20,7 +20,9 @@ from omnigraph.compile.checked import (
     HopBound,
     ItemExpr,
     Nearest,
+    Operand,
     ParamRef,
+    PathValue,
     Rrf,
     TextMatch,
 )
@@ -49,13 +51,14 @@ from omnigraph.compile.plan.operators import (
 )
 from omnigraph.compile.plan.operators import Window as Bounds
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.visit import list_references
+from omnigraph.compile.plan.visit import list_references, walk
 from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past_schema import compile_as_of
 from omnigraph.engine.read.verbs import Answer
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import InternalError
 from omnigraph.ids import edge_key, node_key
+from omnigraph.language.query.tree import AggregateName
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.pipeline.input.frames import shape_column
@@ -67,6 +70,7 @@ from omnigraph.spark_jobs.expressions import (
     condition,
     make_unsupported_error,
     operand,
+    path_key,
     spark_name,
 )
 from omnigraph.spark_jobs.runner import collect_job, spark_runner
@@ -186,9 +190,17 @@ class Lowering:
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of every variable, its id first."""
         found: dict[str, dict[str, None]] = {slot.name: {ID: None} for slot in self.plan.slots}
+        for asked in self.path_values:
+            found[asked.variable][path_key(asked)] = None
         for ref in list_references(self.plan.root):
             found[ref.variable][ref.property] = None
         return {name: tuple(columns) for name, columns in found.items()}
+
+    @cached_property
+    def path_values(self) -> tuple[PathValue, ...]:
+        """What the plan asks of paths."""
+        parts = (one for operator in self.plan.operators for one in walk(operator))
+        return tuple(dict.fromkeys(one for one in parts if isinstance(one, PathValue)))
 
     def label(self, variable: str, name: str) -> str:
         """The column that holds a property of a variable."""
@@ -232,7 +244,7 @@ class Lowering:
             case Expand(any_edge=True):
                 raise make_unsupported_error("a walk over any edge")
             case FindPaths():
-                raise make_unsupported_error("a path variable")
+                return self._find_paths(operator, self.rows(operator.input, around))
             case Expand():
                 return self._expand(operator, self.rows(operator.input, around))
             case Filter(conditions=tests):
@@ -377,7 +389,9 @@ class Lowering:
             return steps.distinct()
         return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows, (low, high))
 
-    def _edges(self, operator: Expand, name: str, named: Mapping[str, str]) -> DataFrame:
+    def _edges(
+        self, operator: Expand | FindPaths, name: str, named: Mapping[str, str]
+    ) -> DataFrame:
         """The edges of one type: their ends, the columns of their variable, and those that are tested."""
         tested = {} if operator.walked is None else self.labels(operator.walked)
         read = {one: f"__e{i}" for i, one in enumerate({"src", "dst", *named, *tested})}
@@ -413,6 +427,117 @@ class Lowering:
                 found.append(front)
         nothing = steps.limit(0)
         return reduce(DataFrame.union, found, nothing)
+
+    # ---- paths
+
+    def _find_paths(self, operator: FindPaths, rows: Rows) -> Rows:
+        """Join rows with the shortest path from their start to every end, or to the end that they have."""
+        choice = operator.choice
+        if choice.by is not None or choice.best is not None or choice.every:
+            word = "by" if choice.by is not None else "all" if choice.every else "best"
+            raise make_unsupported_error(
+                f"a path with '{word}', whose search looks at one path after the other,"
+            )
+        # The id of a path is the list of its edge ids: it orders paths as a search does.
+        values = [F.col("__p.ids").alias(self.label(choice.variable, ID))]
+        for asked in self.path_values:
+            if asked.variable == choice.variable:
+                label = self.label(choice.variable, path_key(asked))
+                values.append(self._path_value(asked).alias(label))
+        found = self._reach_paths(operator, rows).select("__near", "__far", *values)
+        source, target = self.label(operator.source, ID), self.label(operator.target, ID)
+        joins = F.col(source) == F.col("__near")
+        if operator.closes:
+            joins = joins & (F.col(target) == F.col("__far"))
+            frame = rows.frame.join(found, joins, "inner").drop("__near", "__far")
+        else:
+            nodes = self.graph.frame(node_key(operator.target_type), self.labels(operator.target))
+            frame = rows.frame.join(found, joins, "inner").drop("__near")
+            frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
+        return replace(rows, frame=frame, variables=rows.variables | operator.binds)
+
+    def _reach_paths(self, operator: FindPaths, rows: Rows) -> DataFrame:
+        """The shortest path of every pair within the bounds, by rounds of joins; ties go to the least edge ids."""
+        steps = self._path_steps(operator).localCheckpoint()
+        low, high = _count(operator.low), _count(operator.high or 0)
+        source = F.col(self.label(operator.source, ID))
+        sources = rows.frame.select(source.alias("__near")).dropna().distinct()
+        kind = steps.schema["__e"].dataType.simpleString()
+        nothing = F.struct(
+            F.array().cast("array<string>").alias("ids"),
+            F.array(F.col("__near")).alias("nodes"),
+            F.array().cast(f"array<{kind}>").alias("edges"),
+        )
+        front = sources.select("__near", F.col("__near").alias("__far"), nothing.alias("__p"))
+        front = front.localCheckpoint()
+        seen, found = front.select("__near", "__far"), [front] if low == 0 else []
+        for hop in range(1, high + 1):
+            longer = _choose_least(_lengthen(front, steps, operator.backward))
+            if hop == 1 and low == 1:
+                found.append(longer.where(F.col("__near") == F.col("__far")))
+            front = longer.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
+            if front.isEmpty():
+                break
+            seen = seen.union(front.select("__near", "__far"))
+            if hop >= low:
+                found.append(front)
+        return reduce(DataFrame.union, found, front.limit(0))
+
+    def _path_steps(self, operator: FindPaths) -> DataFrame:
+        """The edges that may be walked, each with its id and what is asked of it."""
+        kinds = [self._edges(operator, one, {}) for one in split_types(operator.edge)]
+        edges = reduce(DataFrame.union, kinds)
+        for test in operator.where:
+            edges = edges.where(condition(test, self.resolve_column))
+        labels = list(self.labels(operator.walked).values())
+        steps = _steps(edges, operator.direction, labels)
+        return steps.select(
+            F.col("__near").alias("__at"),
+            F.col("__far").alias("__to"),
+            F.col(self.label(operator.walked, ID)).alias("__id"),
+            F.struct(*labels).alias("__e"),
+        )
+
+    def _path_value(self, asked: PathValue) -> Column:
+        """Lower a value of a path."""
+        match asked.function:
+            case "hops":
+                return F.size("__p.ids").cast("bigint")
+            case "nodes":
+                return F.col("__p.nodes")
+            case "edges":
+                raise make_unsupported_error("edges() of a path")
+            case function:
+                assert asked.argument is not None, "an aggregate has an argument"
+                return self._tally_path(asked, function, asked.argument, F.col("__p.edges"))
+
+    def _tally_path(
+        self, asked: PathValue, function: AggregateName, argument: Operand, edges: Column
+    ) -> Column:
+        def evaluate(edge: Column) -> Column:
+            return operand(argument, lambda variable, name: edge[self.label(variable, name)])
+
+        values = F.filter(F.transform(edges, evaluate), lambda one: one.isNotNull())
+        if asked.distinct:
+            values = F.array_distinct(values)
+        exact = "double" if argument.type.scalar in FLOATS else "bigint"
+        zero = F.lit(0).cast(exact)
+        total = F.aggregate(values, zero, lambda sum_, one: sum_ + one.cast(exact))
+        match function:
+            case "count":
+                return F.size(values).cast("bigint")
+            case "min":
+                return F.array_min(values)
+            case "max":
+                return F.array_max(values)
+            case "sum":
+                return F.when(F.size(values) > 0, total)
+            case "avg":
+                return F.when(F.size(values) > 0, total.cast("double") / F.size(values))
+            case "collect":
+                return values
+            case "stddev" | "percentile":
+                raise make_unsupported_error(f"{function}() of a path")
 
     # ---- groups, order, values
 
@@ -508,6 +633,24 @@ class Lowering:
                 raise make_unsupported_error(f"{type(expr).__name__.lower()}()")
             case _:
                 return operand(expr, self._resolver(rows))
+
+
+def _lengthen(front: DataFrame, steps: DataFrame, backward: bool) -> DataFrame:
+    """Take one more step from the end of every path; the left end of a path is where its ids begin."""
+
+    def join(name: str, more: str) -> Column:
+        parts = (F.col(f"__p.{name}"), F.array(F.col(more)))
+        return F.concat(*(parts[::-1] if backward else parts)).alias(name)
+
+    walked = front.join(steps, F.col("__far") == F.col("__at"), "inner")
+    path = F.struct(join("ids", "__id"), join("nodes", "__to"), join("edges", "__e"))
+    return walked.select("__near", F.col("__to").alias("__far"), path.alias("__p"))
+
+
+def _choose_least(paths: DataFrame) -> DataFrame:
+    """Keep of every pair the path with the least edge ids."""
+    least = F.min_by("__p", F.col("__p.ids")).alias("__p")
+    return paths.groupBy("__near", "__far").agg(least)
 
 
 def _count(bound: HopBound) -> int:

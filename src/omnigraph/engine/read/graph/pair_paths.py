@@ -170,7 +170,7 @@ def find_cheapest(
     half = loosen(most / 2)
     none = Aim(target=start, most=half, rest=np.zeros(graph.width))
     inner = Barred(nodes=barred.nodes)
-    back = search(graph, np.array([end]), high, backward=True, aim=none, barred=inner)
+    back = search(graph, np.array([end]), high, backward=True, aim=none, barred=inner, ranked=False)
     rest = np.full(graph.width, most / 2)
     for layer in back.layers:
         assert layer.costs is not None, "a search by cost has costs"

@@ -1,6 +1,7 @@
 """The search of paths from many nodes at once: labels by hops, each with the label before it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,13 @@ def search(
     backward: bool,
     aim: Aim | None = None,
     barred: Barred = NOTHING_BARRED,
+    ranked: bool = True,
 ) -> Found:
     """Find the best path of up to `high` hops from every origin to every node.
 
     A label is kept if no path with fewer hops is as good; a better path replaces it in a later layer. With
-    `backward` the paths lead from the nodes to the origins.
+    `backward` the paths lead from the nodes to the origins. A search that is not `ranked` finds what paths cost, but any of
+    those that are equally good.
     """
     step = graph.back if backward else graph.forward
     first = _begin(graph, origins)
@@ -158,7 +161,7 @@ def search(
         if not len(cells):
             break
         graph.store.spend(candidates.nbytes)
-        layer = _choose(graph, candidates, cells, front, backward=backward)
+        layer = _choose(graph, candidates, cells, front, backward=backward, ranked=ranked)
         graph.store.release(candidates.nbytes)
         graph.store.spend(layer.nbytes)
         best.improve(layer.origins * graph.width + graph.slots.of(layer.nodes), layer.costs)
@@ -242,29 +245,40 @@ class _Best:
 
 
 def _choose(
-    graph: PathGraph, candidates: Layer, cells: Integers, front: Layer, *, backward: bool
+    graph: PathGraph,
+    candidates: Layer,
+    cells: Integers,
+    front: Layer,
+    *,
+    backward: bool,
+    ranked: bool,
 ) -> Layer:
     """Keep the best label of every cell: least cost, then least edge ids from the left end of the path."""
+    if candidates.costs is not None:
+        order = np.lexsort((candidates.costs, cells))
+        starts = _find_starts(cells[order])
+        least = np.repeat(order[starts], np.diff(np.append(starts, len(order))))
+        # Only what is as good as the best of its cell is compared by ids, which takes long.
+        kept = (
+            order[candidates.costs[order] == candidates.costs[least]] if ranked else order[starts]
+        )
+        candidates, cells = candidates.take(kept), cells[kept]
+        if not ranked:
+            return candidates
     ranks = graph.rank(candidates.edges)
     before = front.ranks[candidates.parents]
-    ties = (ranks,) if backward else (ranks, before)
-    costs = () if candidates.costs is None else (candidates.costs,)
-    order = np.lexsort((*ties, *costs, cells))
-    ordered = cells[order]
-    firsts = order[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
-    layer = candidates.take(firsts)
+    order = np.lexsort((ranks, cells) if backward else (ranks, before, cells))
+    firsts = order[_find_starts(cells[order])]
     places = count_up(len(firsts))
     if not backward:
         places = np.empty(len(firsts), dtype=np.int64)
         places[np.lexsort((ranks[firsts], before[firsts]))] = count_up(len(firsts))
-    return Layer(
-        origins=layer.origins,
-        nodes=layer.nodes,
-        parents=layer.parents,
-        edges=layer.edges,
-        costs=layer.costs,
-        ranks=places,
-    )
+    return replace(candidates.take(firsts), ranks=places)
+
+
+def _find_starts(ordered: Integers) -> Integers:
+    """Where each run of equal numbers begins."""
+    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 
 
 # ---- paths of labels
