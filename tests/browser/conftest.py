@@ -3,11 +3,15 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import omnigraph
 from tests.support.served import ServerProcess, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -83,6 +87,16 @@ def make_ports(place: Path) -> Path:
         )
         graph.mutate('query q() { update Port set { lat: 51.2 } where code = "ant" }', actor="cy")
     return place
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """One browser for all stories."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as engine:
+        found = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,14 @@
 """Stories of people who look at a graph, told by a real browser."""
 
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from tests.browser.conftest import CHROMIUM, FLAGS, SCRIPT
+from tests.browser.conftest import CHROMIUM, SCRIPT
+from tests.browser.visits import Visit, open_visit
 from tests.support.served import ServerProcess
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
@@ -17,7 +16,7 @@ if CHROMIUM is None:
     pytest.skip("Chromium is not on the PATH", allow_module_level=True)
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.xdist_group("browser")
 SCREENS = [
@@ -33,60 +32,17 @@ SCREENS = [
     "jobs",
 ]
 expect = playwright.expect
-PICTURES = Path(__file__).parents[2] / "docs" / "images"
 TOO_WIDE = """width => document.documentElement.scrollWidth <= width ? [] :
   [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > width).map(one => one.outerHTML.slice(0, 120))"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with playwright.sync_playwright() as engine:
-        found = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
-
-
-class Visit:
-    """One visitor: the page, and everything that went wrong on it."""
-
-    def __init__(self, page: "Page", server: ServerProcess) -> None:
-        self.page, self.server = page, server
-        self.wrong: list[str] = []
-        self.expected = ""
-        page.on("console", lambda one: self._hear(one.type, f"{one.text} {one.location}"))
-        page.on("pageerror", lambda one: self.wrong.append(str(one)))
-        page.on("request", lambda one: self._require_own(one.url))
-
-    def _hear(self, kind: str, text: str) -> None:
-        """Keep what the console says to be wrong, but for the refusals that a story expects."""
-        if kind == "error" and not (self.expected and self.expected in text):
-            self.wrong.append(text)
-
-    def _require_own(self, url: str) -> None:
-        if not url.startswith((self.server.url, "blob:", "data:")):
-            self.wrong.append(f"asked {url}")
-
-    def take_picture(self, name: str) -> None:
-        """Keep a picture of the page for the guide, when that is asked for."""
-        if os.environ.get("EXPLORER_PICTURES"):
-            self.page.mouse.move(0, 0)
-            self.page.wait_for_timeout(2500)
-            self.page.screenshot(path=PICTURES / f"explorer-{name}.png")
-
-    def open(self, screen: str, ref: str = "main") -> "Page":
-        self.page.goto(f"{self.server.url}/ui/g/default/@{ref}/{screen}")
-        return self.page
-
-
 @pytest.fixture
 def visit(browser: "Browser", served: ServerProcess) -> Iterator[Visit]:
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, reduced_motion="reduce")
-    context.set_default_timeout(30_000)
     expect.set_options(timeout=30_000)
-    found = Visit(context.new_page(), served)
+    found = open_visit(browser, served)
     yield found
     assert found.wrong == []
-    context.close()
+    found.page.context.close()
 
 
 def test_an_entity_is_found_without_a_query_and_expanded(visit: Visit) -> None:
@@ -184,7 +140,7 @@ def test_time_runs_along_a_branch_and_every_screen_follows(visit: Visit) -> None
 
 def test_what_was_not_there_then_is_said(visit: Visit) -> None:
     commits = httpx.get(f"{visit.server.url}/commits").json()["commits"]
-    visit.expected = "404"
+    visit.expected = ("404",)
     page = visit.open("node/Port/rtm", commits[-1]["graph_commit_id"])
     expect(page.get_by_text("It was not there then.")).to_be_visible()
     visit.open("graph?open=Port/rtm", commits[-1]["graph_commit_id"])

@@ -22,6 +22,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "entity": lambda graph: graph.entity("Port", "A"),
     "neighbours": lambda graph: graph.neighbours("Port", "A"),
     "path": lambda graph: graph.path("Port", "A", "Port", "A"),
+    "show": lambda graph: graph.show(),
     "diff_drawing": lambda graph: graph.diff_drawing("main", "main"),
     "table": lambda graph: graph.table("Port"),
     "export": lambda graph: graph.export(),

@@ -353,6 +353,29 @@ def test_a_write_can_insist_on_the_head_it_was_decided_on(graph: Graph) -> None:
     assert_settled(graph)
 
 
+def test_merges_and_schema_changes_can_insist_on_a_head_too(graph: Graph) -> None:
+    before = graph.commits()[0]
+    graph.branch_create("review")
+    graph.mutate(ADD, {"name": "beside"}, branch="review")
+    graph.mutate(ADD, {"name": "meanwhile"})
+    with pytest.raises(omnigraph.PreconditionFailed):
+        graph.merge("review", if_commit=before)
+    assert "beside" not in names(graph)
+    seen = graph.commits()[0]
+    graph.merge("review", if_commit=seen, idempotency_key="merge")
+    # A repeated call is answered by its key, though the head has moved since.
+    assert graph.merge("review", if_commit=seen, idempotency_key="merge").replayed
+    assert "beside" in names(graph)
+    graph.branch_delete("review")
+    wider = graph.schema_source + "\nnode Wider { name: String @key }"
+    with pytest.raises(omnigraph.PreconditionFailed):
+        graph.schema_apply(wider, if_commit=before)
+    assert "node:Wider" not in graph.snapshot().tables()
+    graph.schema_apply(wider, if_commit=graph.commits()[0])
+    assert "node:Wider" in graph.snapshot().tables()
+    assert_settled(graph)
+
+
 def test_of_many_writers_that_insist_on_one_head_one_wins(graph: Graph) -> None:
     head = graph.commits()[0]
     works: list[Callable[[], None]] = [

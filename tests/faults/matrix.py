@@ -215,6 +215,7 @@ READERS: Final = frozenset(
         "jobs",
         "location",
         "neighbours",
+        "show",
         "on",
         "operation",
         "path",

@@ -3,11 +3,13 @@
 import gzip
 from collections import Counter
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pyarrow import parquet
 
 import omnigraph
 from omnigraph.surfaces.ui.files import ROOT, list_files
@@ -323,3 +325,14 @@ def test_licences_are_listed_and_free() -> None:
     listed = (Path(__file__).parents[2] / "ui" / "LICENCES.md").read_text().splitlines()[2:]
     free = {"MIT", "Apache-2.0", "ISC", "0BSD", "BSD-3-Clause"}
     assert {line.rpartition(": ")[2] for line in listed} <= free
+
+
+def test_a_result_is_downloaded_as_parquet(client: httpx.Client, graph: omnigraph.Graph) -> None:
+    text = (
+        "query q() { match { $v: Vessel } return { $v.imo as imo, $v.dwt as dwt } order { imo } }"
+    )
+    sent = client.post(
+        "/query", json={"query": text}, headers={"accept": "application/vnd.apache.parquet"}
+    )
+    assert sent.headers["content-type"] == "application/vnd.apache.parquet"
+    assert parquet.read_table(BytesIO(sent.content)).to_pylist() == graph.query(text).rows

@@ -103,8 +103,9 @@ EXPLORER = {
     "GET /log/graph",
     "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries",
 }  # fmt: skip
-ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *EXPLORER}
-"""Routes beside the list: long work, whole types, plans, the protocol of agents, which describes itself, and what the explorer asks."""
+CONDITIONAL = {"POST /branches/merge/if-graph-commit", "POST /schema/apply/if-graph-commit"}
+ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *CONDITIONAL, *EXPLORER}
+"""Routes beside the list: long work, whole types, plans, writes that insist on a head, the protocol of agents, which describes itself, and what the explorer asks."""
 
 
 @pytest.mark.parametrize("named", NAMED)

@@ -64,6 +64,7 @@ def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) 
     reveal_type(graph.entity("Person", "Ada", at=moment))  # dict[str, Any] | None
     reveal_type(graph.neighbours("Person", "Ada", direction="out"))  # Neighbourhood
     reveal_type(graph.path("Person", "Ada", "Person", "Bo", by="since"))  # EntityPath | None
+    reveal_type(graph.show(height=400))  # ShownGraph
     reveal_type(graph.diff_drawing("main", "review", ops=["insert"]))  # DiffDrawing
     reveal_type(graph.entity("Reading", {"sensor": 7, "at": moment}))  # dict[str, Any] | None
     reveal_type(graph.blob("Letter", "a", "scan").read(offset=3))  # bytes

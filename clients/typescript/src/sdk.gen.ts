@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaResponses, CompleteTextData, CompleteTextErrors, CompleteTextResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, DoctorData, DoctorErrors, DoctorResponses, DrawDiffData, DrawDiffErrors, DrawDiffResponses, DrawLogData, DrawLogErrors, DrawLogResponses, DrawSchemaData, DrawSchemaErrors, DrawSchemaResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, IndexStatusData, IndexStatusErrors, IndexStatusResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, LintTextData, LintTextErrors, LintTextResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListNeighboursData, ListNeighboursErrors, ListNeighboursResponses, ListPathsData, ListPathsErrors, ListPathsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, ListRecoveriesData, ListRecoveriesErrors, ListRecoveriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadTableData, ReadTableErrors, ReadTableResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
+import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaIfGraphCommitData, ApplySchemaIfGraphCommitErrors, ApplySchemaIfGraphCommitResponses, ApplySchemaResponses, CompleteTextData, CompleteTextErrors, CompleteTextResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, DoctorData, DoctorErrors, DoctorResponses, DrawDiffData, DrawDiffErrors, DrawDiffResponses, DrawLogData, DrawLogErrors, DrawLogResponses, DrawSchemaData, DrawSchemaErrors, DrawSchemaResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, IndexStatusData, IndexStatusErrors, IndexStatusResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, LintTextData, LintTextErrors, LintTextResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListNeighboursData, ListNeighboursErrors, ListNeighboursResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, ListRecoveriesData, ListRecoveriesErrors, ListRecoveriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesIfGraphCommitData, MergeBranchesIfGraphCommitErrors, MergeBranchesIfGraphCommitResponses, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadTableData, ReadTableErrors, ReadTableResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -282,15 +282,6 @@ export const listNeighbours = <ThrowOnError extends boolean = false>(options: Op
 });
 
 /**
- * Show the best paths between two nodes
- */
-export const listPaths = <ThrowOnError extends boolean = false>(options: Options<ListPathsData, ThrowOnError>): RequestResult<ListPathsResponses, ListPathsErrors, ThrowOnError> => (options.client ?? client).get<ListPathsResponses, ListPathsErrors, ThrowOnError>({
-    security: [{ scheme: 'bearer', type: 'http' }],
-    url: '/graphs/{graph_id}/paths',
-    ...options
-});
-
-/**
  * Show commits with the lanes of a drawing, newest first
  */
 export const drawLog = <ThrowOnError extends boolean = false>(options: Options<DrawLogData, ThrowOnError>): RequestResult<DrawLogResponses, DrawLogErrors, ThrowOnError> => (options.client ?? client).get<DrawLogResponses, DrawLogErrors, ThrowOnError>({
@@ -411,6 +402,19 @@ export const mergeBranches = <ThrowOnError extends boolean = false>(options: Opt
 });
 
 /**
+ * Merge a branch if the head of the target is the commit of the header
+ */
+export const mergeBranchesIfGraphCommit = <ThrowOnError extends boolean = false>(options: Options<MergeBranchesIfGraphCommitData, ThrowOnError>): RequestResult<MergeBranchesIfGraphCommitResponses, MergeBranchesIfGraphCommitErrors, ThrowOnError> => (options.client ?? client).post<MergeBranchesIfGraphCommitResponses, MergeBranchesIfGraphCommitErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/branches/merge/if-graph-commit',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
  * Show what a merge would do, and its conflicts
  */
 export const previewMerge = <ThrowOnError extends boolean = false>(options: Options<PreviewMergeData, ThrowOnError>): RequestResult<PreviewMergeResponses, PreviewMergeErrors, ThrowOnError> => (options.client ?? client).post<PreviewMergeResponses, PreviewMergeErrors, ThrowOnError>({
@@ -442,6 +446,19 @@ export const planSchema = <ThrowOnError extends boolean = false>(options: Option
 export const applySchema = <ThrowOnError extends boolean = false>(options: Options<ApplySchemaData, ThrowOnError>): RequestResult<ApplySchemaResponses, ApplySchemaErrors, ThrowOnError> => (options.client ?? client).post<ApplySchemaResponses, ApplySchemaErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/schema/apply',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Change the schema if the head of main is the commit of the header
+ */
+export const applySchemaIfGraphCommit = <ThrowOnError extends boolean = false>(options: Options<ApplySchemaIfGraphCommitData, ThrowOnError>): RequestResult<ApplySchemaIfGraphCommitResponses, ApplySchemaIfGraphCommitErrors, ThrowOnError> => (options.client ?? client).post<ApplySchemaIfGraphCommitResponses, ApplySchemaIfGraphCommitErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/schema/apply/if-graph-commit',
     ...options,
     headers: {
         'Content-Type': 'application/json',

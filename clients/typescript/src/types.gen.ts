@@ -4042,6 +4042,86 @@ export type MergeBranchesResponses = {
 
 export type MergeBranchesResponse = MergeBranchesResponses[keyof MergeBranchesResponses];
 
+export type MergeBranchesIfGraphCommitData = {
+    body: BranchMergeInput;
+    headers: {
+        /**
+         * The commit that must be the head of the branch.
+         */
+        'Omnigraph-If-Graph-Commit': string;
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/branches/merge/if-graph-commit';
+};
+
+export type MergeBranchesIfGraphCommitErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Precondition Failed.
+     */
+    412: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type MergeBranchesIfGraphCommitError = MergeBranchesIfGraphCommitErrors[keyof MergeBranchesIfGraphCommitErrors];
+
+export type MergeBranchesIfGraphCommitResponses = {
+    /**
+     * Done.
+     */
+    200: BranchMergeOutput;
+};
+
+export type MergeBranchesIfGraphCommitResponse = MergeBranchesIfGraphCommitResponses[keyof MergeBranchesIfGraphCommitResponses];
+
 export type PreviewMergeData = {
     body: MergePreviewInput;
     headers?: {
@@ -4245,6 +4325,86 @@ export type ApplySchemaResponses = {
 };
 
 export type ApplySchemaResponse = ApplySchemaResponses[keyof ApplySchemaResponses];
+
+export type ApplySchemaIfGraphCommitData = {
+    body: SchemaInput;
+    headers: {
+        /**
+         * The commit that must be the head of the branch.
+         */
+        'Omnigraph-If-Graph-Commit': string;
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/schema/apply/if-graph-commit';
+};
+
+export type ApplySchemaIfGraphCommitErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Precondition Failed.
+     */
+    412: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ApplySchemaIfGraphCommitError = ApplySchemaIfGraphCommitErrors[keyof ApplySchemaIfGraphCommitErrors];
+
+export type ApplySchemaIfGraphCommitResponses = {
+    /**
+     * Done.
+     */
+    200: SchemaApplyOutput;
+};
+
+export type ApplySchemaIfGraphCommitResponse = ApplySchemaIfGraphCommitResponses[keyof ApplySchemaIfGraphCommitResponses];
 
 export type InvokeQueryData = {
     body?: InvokeInput;

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         RelocateReport,
         RepairReport,
     )
+    from omnigraph.api.showing import ShownGraph
     from omnigraph.api.spark_analytics import SparkProjection
     from omnigraph.api.stored_queries import StoredQueries
     from omnigraph.api.types import (
@@ -841,10 +842,11 @@ class Graph:
         progress: "Tell | None" = None,
         message: str | None = None,
         idempotency_key: str | None = None,
+        if_commit: str | Commit | None = None,
     ) -> SchemaApplyResult:
         """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too.
 
-        Only then rows are written anew. `spark` is a session, True, or False; `auto` asks for Spark past the small-work bound.
+        Only then rows are written anew. With `if_commit` the change is refused unless that commit is the head of main. `spark` is a session, True, or False; `auto` asks for Spark past the small-work bound.
 
         Example:
             >>> pets = omnigraph.open("pets.omni")
@@ -866,6 +868,7 @@ class Graph:
                 message=commit_message(message),
                 key=_key(idempotency_key),
                 choose=chooser(self._engine, spark, tell),
+                if_commit=None if if_commit is None else CommitId(str(if_commit)),
             )
 
     # ---- branches and history
@@ -1065,10 +1068,11 @@ class Graph:
         message: str | None = None,
         idempotency_key: str | None = None,
         rejects: str | os.PathLike[str] | None = None,
+        if_commit: str | Commit | None = None,
     ) -> "MergeResult":
         """Apply the changes of one branch to another, in one commit; on conflicts nothing is written and all of them are raised together.
 
-        When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
+        With `if_commit` the merge is refused unless that commit is the head of the target. When the common history cannot be read any more, the merge is refused unless `allow_older_base`.
         A large merge is done in steps: workers compare, check and write rows. `spark` is a session, True, or False; `auto`
         asks for Spark past the small-work bound. Such a merge raises the first 1000 conflicts and the total; `rejects`
         names a file (`.jsonl`) that gets all conflicts, or is `"frame"`: the error then has them as the Arrow table `rejects`.
@@ -1102,6 +1106,7 @@ class Graph:
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),
+                if_commit=None if if_commit is None else CommitId(str(if_commit)),
             )
 
     def diff(
@@ -1689,6 +1694,22 @@ class Graph:
             []
         """
         return self._engine.jobs.list()
+
+    def show(self, *, write: bool = False, height: int = 640) -> "ShownGraph":
+        """Show the graph, its history and its changes in a notebook; elsewhere open the `url` of what is given.
+
+        A thread of this process serves the page to this machine, read-only unless `write`. It ends with the process, or by `close()`.
+
+        Example:
+            >>> page = graph.show()
+            >>> page.url
+            'http://127.0.0.1:.../ui/g/default/@main/start'
+            >>> page.close()
+        """
+        from omnigraph.api.showing import show
+
+        self._opened.require_open()
+        return show(self, write=write, height=height)
 
     def _job(
         self, kind: JobKind, branch: str, actor: str | None, progress: "Tell | None"

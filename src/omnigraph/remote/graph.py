@@ -326,14 +326,16 @@ class RemoteGraph:
         *,
         allow_data_loss: bool = False,
         message: str | None = None,
+        if_commit: str | Commit | None = None,
         idempotency_key: str | None = None,
         **local: object,
     ) -> SchemaApplyResult:
         """Change the schema in one commit."""
         refuse_local(local)
         body = {"schema_source": schema_of(schema).text, "allow_data_loss": allow_data_loss}
-        path = self._server.path("schema", "apply")
-        done = self._server.post(path, body, headers=spell_headers(idempotency_key, message))
+        done = self._write(
+            ("schema", "apply"), body, if_commit, spell_headers(idempotency_key, message)
+        )
         return decode.read_schema_apply(done)
 
     # ---- branches and history
@@ -403,16 +405,20 @@ class RemoteGraph:
         into: str = MAIN,
         dry_run: bool = False,
         message: str | None = None,
+        if_commit: str | Commit | None = None,
         idempotency_key: str | None = None,
         **local: object,
     ) -> MergeResult:
         """Apply the changes of one branch to another, in one commit; on conflicts all of them are raised together."""
         refuse_local(local)
-        last = ("preview",) if dry_run else ()
-        path = self._server.path("branches", "merge", *last)
         body = {"source": str(source), "target": into}
-        headers = {} if dry_run else spell_headers(idempotency_key, message)
-        return decode.read_merge(self._server.post(path, body, headers=headers))
+        if dry_run:
+            path = self._server.path("branches", "merge", "preview")
+            return decode.read_merge(self._server.post(path, body))
+        done = self._write(
+            ("branches", "merge"), body, if_commit, spell_headers(idempotency_key, message)
+        )
+        return decode.read_merge(done)
 
     def diff(
         self,

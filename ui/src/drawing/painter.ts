@@ -6,7 +6,7 @@ import type { EdgeDisplayData, NodeDisplayData } from "sigma/types";
 import type { Mark } from "../lib/shapes";
 import { colourTypes, isDark, MARKS } from "./colours";
 import { placeScene } from "./layout";
-import type { Scene, SceneNode } from "./scene";
+import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 interface Events {
   select: (key: string | null) => void;
@@ -14,6 +14,12 @@ interface Events {
 }
 
 type Side = "before" | "after" | "both";
+
+/** Pictures with more nodes are shown before they are laid out. */
+const EARLY = 1000;
+/** Edges are named while they are this few. */
+const NAMED_EDGES = 30;
+const QUIET = { light: "#55616f", dark: "#a2afbd" };
 
 export class Painter {
   private graph = new MultiDirectedGraph();
@@ -25,6 +31,8 @@ export class Painter {
   private work = new AbortController();
   private marks: CanvasRenderingContext2D | null = null;
   private theme = matchMedia("(prefers-color-scheme: dark)");
+  private dark = this.theme.matches;
+  private loops: SceneEdge[] = [];
 
   constructor(
     box: HTMLElement,
@@ -55,7 +63,10 @@ export class Painter {
       labelDensity: 0.8,
       labelGridCellSize: 90,
       labelRenderedSizeThreshold: 5,
-      labelColor: { color: isDark() ? "#e8edf3" : "#16202c" },
+      labelColor: { color: this.dark ? "#e8edf3" : "#16202c" },
+      edgeLabelFont: "system-ui, sans-serif",
+      edgeLabelSize: 11,
+      edgeLabelColor: { color: this.dark ? QUIET.dark : QUIET.light },
       minCameraRatio: 0.02,
       maxCameraRatio: 6,
       zIndex: true,
@@ -66,7 +77,9 @@ export class Painter {
   }
 
   private repaint = (): void => {
-    this.renderer.setSetting("labelColor", { color: isDark() ? "#e8edf3" : "#16202c" });
+    this.dark = this.theme.matches;
+    this.renderer.setSetting("labelColor", { color: this.dark ? "#e8edf3" : "#16202c" });
+    this.renderer.setSetting("edgeLabelColor", { color: this.dark ? QUIET.dark : QUIET.light });
     this.renderer.refresh();
   };
 
@@ -77,6 +90,10 @@ export class Painter {
     this.scene = scene;
     this.colours = colourTypes([...scene.nodes.values()].map((node) => node.type));
     const fresh = this.graph.order === 0;
+    // A large picture is shown at the places that ids give, and settles while one looks.
+    const early = scene.nodes.size > EARLY && [...scene.nodes.values()].some((node) => !node.placed);
+    if (early) this.fill(scene);
+    if (early && fresh) this.fit();
     try {
       await placeScene(scene, work.signal);
     } catch (error) {
@@ -90,7 +107,9 @@ export class Painter {
 
   private fill(scene: Scene): void {
     this.graph.clear();
-    const most = Math.max(1, ...[...scene.nodes.values()].map((node) => node.degree));
+    this.loops = [...scene.edges.values()].filter((edge) => edge.from === edge.to);
+    let most = 1;
+    for (const node of scene.nodes.values()) most = Math.max(most, node.degree);
     for (const node of scene.nodes.values())
       this.graph.addNode(node.key, {
         x: node.x,
@@ -98,7 +117,8 @@ export class Painter {
         label: node.label,
         size: 5 + 9 * Math.sqrt(node.degree / most),
       });
-    for (const edge of scene.edges.values()) this.graph.addEdgeWithKey(edge.key, edge.from, edge.to, { size: 1.4 });
+    for (const edge of scene.edges.values()) this.graph.addEdgeWithKey(edge.key, edge.from, edge.to, { size: 1.4, label: edge.type });
+    this.renderer.setSetting("renderEdgeLabels", scene.edges.size <= NAMED_EDGES);
     this.renderer.refresh();
   }
 
@@ -115,7 +135,7 @@ export class Painter {
     const quiet = compares && node.mark === "same";
     return {
       ...data,
-      color: quiet ? (isDark() ? "#4d5866" : "#b9c1cb") : (this.colours.get(node.type) ?? "#888888"),
+      color: quiet ? (this.dark ? "#4d5866" : "#b9c1cb") : (this.colours.get(node.type) ?? "#888888"),
       hidden: !this.isShown(node.mark),
       forceLabel: node.mark !== "same" && (this.scene?.nodes.size ?? 0) < 60,
       highlighted: key === this.selected,
@@ -126,7 +146,7 @@ export class Painter {
   private reduceEdge(key: string, data: object): Partial<EdgeDisplayData> {
     const edge = this.scene?.edges.get(key);
     if (!edge) return data;
-    const plain = isDark() ? "#46515e" : "#c3cad3";
+    const plain = this.dark ? "#46515e" : "#c3cad3";
     return {
       ...data,
       color: edge.mark === "same" ? plain : this.tint(edge.mark),
@@ -137,7 +157,7 @@ export class Painter {
   }
 
   private tint(mark: Exclude<Mark, "same">): string {
-    return isDark() ? MARKS[mark].dark : MARKS[mark].light;
+    return this.dark ? MARKS[mark].dark : MARKS[mark].light;
   }
 
   showSide(side: Side): void {
@@ -170,7 +190,7 @@ export class Painter {
     const density = paper.canvas.width / width;
     paper.setTransform(density, 0, 0, density, 0, 0);
     paper.clearRect(0, 0, width, height);
-    this.drawLoops(paper, this.scene);
+    this.drawLoops(paper);
     if (!hasMarks(this.scene)) return;
     for (const edge of this.scene.edges.values())
       if (edge.mark === "removed" && this.isShown(edge.mark)) this.drawRemovedEdge(paper, edge.from, edge.to);
@@ -179,18 +199,23 @@ export class Painter {
   }
 
   /** Edges from a node to itself, which WebGL leaves out: a ring beside the node. */
-  private drawLoops(paper: CanvasRenderingContext2D, scene: Scene): void {
-    for (const edge of scene.edges.values()) {
-      if (edge.from !== edge.to || !this.isShown(edge.mark)) continue;
+  private drawLoops(paper: CanvasRenderingContext2D): void {
+    for (const edge of this.loops) {
+      if (!this.isShown(edge.mark)) continue;
       const place = this.placeOf(edge.from);
       if (!place) continue;
-      paper.strokeStyle = edge.mark === "same" ? (isDark() ? "#7b8794" : "#9aa4b0") : this.tint(edge.mark);
+      paper.strokeStyle = edge.mark === "same" ? (this.dark ? "#7b8794" : "#9aa4b0") : this.tint(edge.mark);
       paper.lineWidth = 1.5;
       paper.setLineDash(edge.mark === "removed" ? [4, 4] : []);
       paper.beginPath();
       paper.arc(place.x, place.y - place.size - 6, 8, 0.75 * Math.PI, 2.25 * Math.PI);
       paper.stroke();
       paper.setLineDash([]);
+      if (this.loops.length > NAMED_EDGES || !edge.type) continue;
+      paper.fillStyle = this.dark ? QUIET.dark : QUIET.light;
+      paper.font = "11px system-ui, sans-serif";
+      paper.textAlign = "center";
+      paper.fillText(edge.type, place.x, place.y - place.size - 20);
     }
   }
 
@@ -230,7 +255,7 @@ export class Painter {
     paper.beginPath();
     paper.arc(badge.x, badge.y, 7, 0, 2 * Math.PI);
     paper.fill();
-    paper.fillStyle = isDark() ? "#12161d" : "#ffffff";
+    paper.fillStyle = this.dark ? "#12161d" : "#ffffff";
     paper.font = "bold 12px system-ui, sans-serif";
     paper.textAlign = "center";
     paper.textBaseline = "middle";

@@ -6,6 +6,8 @@ class Page {
   /** Said to screen readers after a change of screens. */
   title = $state("OmniGraph");
   online = $state(true);
+  /** How often the server came back: what depends on it is read again. */
+  returns = $state(0);
   readOnly = $state(false);
   /** Whether the ref of the place is a commit or a tag, not a branch. */
   past = $state(false);

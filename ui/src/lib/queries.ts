@@ -1,5 +1,5 @@
 /** Queries: checked and explained by the engine, answered as Arrow columns. */
-import type { Table } from "apache-arrow";
+import type { RecordBatch, Table } from "apache-arrow";
 import { page } from "./page.svelte";
 import { readAt, readRefs } from "./refs";
 import { ask, askJson, graphPath } from "./server";
@@ -35,10 +35,26 @@ export interface Result {
   columns: string[];
   count: number;
   milliseconds: number;
+  /** Whether more rows are on their way. */
+  partial: boolean;
+  /** Whether rows beyond the bound were left out. */
+  cut: boolean;
   cell(row: number, column: number): string;
-  csv(): string;
-  saveArrow(): void;
+  save(format: Format): Promise<void>;
 }
+
+export type Format = "CSV" | "Parquet" | "Arrow";
+const MEDIA: Record<Format, string> = {
+  CSV: "text/csv",
+  Parquet: "application/vnd.apache.parquet",
+  Arrow: "application/vnd.apache.arrow.stream",
+};
+const ENDINGS: Record<Format, string> = { CSV: "csv", Parquet: "parquet", Arrow: "arrows" };
+
+/** Rows that a tab holds; downloads of Parquet and Arrow have all. */
+const ROWS_MAX = 2_000_000;
+/** How often a table that is still arriving is shown anew. */
+const SHOW_EVERY = 200;
 
 type Stored = Lint["queries"][number] | undefined;
 
@@ -85,29 +101,66 @@ function readValue(kind: string, typed: string): unknown {
   }
 }
 
-export async function openResult(text: string, chosen: Stored, values: Record<string, string>, signal: AbortSignal): Promise<Result> {
+/** Ask a query; `show` is told of the first rows as soon as they are here, then now and then, then of all. */
+export async function openResult(
+  text: string,
+  chosen: Stored,
+  values: Record<string, string>,
+  signal: AbortSignal,
+  show: (result: Result) => void,
+): Promise<void> {
   const began = performance.now();
-  const response = await ask(`${graphPath(graphHere())}/query`, {
-    body: await describeRead(text, chosen, values),
-    accept: "application/vnd.apache.arrow.stream",
-    signal,
-  });
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  const { tableFromIPC } = await import("apache-arrow");
-  return describeResult(tableFromIPC(bytes), bytes, Math.round(performance.now() - began));
+  const body = await describeRead(text, chosen, values);
+  const ending = new AbortController();
+  signal.addEventListener("abort", () => ending.abort());
+  const path = `${graphPath(graphHere())}/query`;
+  const response = await ask(path, { body, accept: MEDIA.Arrow, signal: ending.signal });
+  const { RecordBatchReader, Table } = await import("apache-arrow");
+  const reader = await RecordBatchReader.from(response.body!);
+  await reader.open();
+  const batches: RecordBatch[] = [];
+  let rows = 0;
+  let shown = -SHOW_EVERY;
+  const present = (partial: boolean): void => {
+    shown = performance.now();
+    const table = new Table(reader.schema, batches);
+    show(describeResult(table, { path, body, partial, cut: rows >= ROWS_MAX, milliseconds: Math.round(shown - began) }));
+  };
+  for await (const batch of reader) {
+    batches.push(batch);
+    rows += batch.numRows;
+    if (rows >= ROWS_MAX) break;
+    if (performance.now() - shown >= SHOW_EVERY) present(true);
+  }
+  if (rows >= ROWS_MAX) ending.abort();
+  present(false);
 }
 
-function describeResult(table: Table, bytes: Uint8Array, milliseconds: number): Result {
+interface Facts {
+  path: string;
+  body: Record<string, unknown>;
+  partial: boolean;
+  cut: boolean;
+  milliseconds: number;
+}
+
+function describeResult(table: Table, facts: Facts): Result {
   const columns = table.schema.fields.map((field) => field.name);
   const vectors = columns.map((_, index) => table.getChildAt(index));
   const cell = (row: number, column: number): string => spellCell(vectors[column]?.get(row));
+  const { path, body, partial, cut, milliseconds } = facts;
   return {
     columns,
     count: table.numRows,
     milliseconds,
+    partial,
+    cut,
     cell,
-    csv: () => blobAddress(writeCsv(columns, table.numRows, cell), "text/csv"),
-    saveArrow: () => save(bytes, "result.arrows"),
+    save: async (format) => {
+      const content =
+        format === "CSV" ? writeCsv(columns, table.numRows, cell) : await (await ask(path, { body, accept: MEDIA[format] })).blob();
+      save(content, MEDIA[format], `result.${ENDINGS[format]}`);
+    },
   };
 }
 
@@ -126,15 +179,12 @@ function writeCsv(columns: string[], count: number, cell: (row: number, column: 
   return lines.join("\n") + "\n";
 }
 
-function blobAddress(content: BlobPart, type: string): string {
-  return URL.createObjectURL(new Blob([content], { type }));
-}
-
-function save(bytes: Uint8Array, name: string): void {
+function save(content: BlobPart, type: string, name: string): void {
   const link = document.createElement("a");
-  link.href = blobAddress(bytes as BlobPart, "application/vnd.apache.arrow.stream");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
   link.download = name;
   link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 export async function explainQuery(text: string, chosen: Stored, values: Record<string, string>): Promise<Plan> {

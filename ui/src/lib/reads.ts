@@ -76,10 +76,15 @@ export interface Found {
 }
 
 const FOUND_PER_TYPE = 8;
+/** Types that one search looks through: the largest, unless one is chosen. */
+export const TYPES_SEARCHED = 24;
 
 /** Entities whose key or texts hold what was typed, a few of every type. */
 export async function findEntities(types: TypeShape[], typed: string, only: string): Promise<Found[]> {
-  const wanted = types.filter((type) => type.kind === "node" && (!only || type.name === only));
+  const wanted = types
+    .filter((type) => type.kind === "node" && (!only || type.name === only))
+    .sort((one, other) => other.rows - one.rows)
+    .slice(0, TYPES_SEARCHED);
   const found = await Promise.all(wanted.map((type) => findOfType(type, typed)));
   return found.flat();
 }

@@ -61,12 +61,31 @@ export async function ask(path: string, how: Ask = {}): Promise<Response> {
     });
   } catch (error) {
     if (how.signal?.aborted) throw error;
-    page.online = false;
+    noticeLoss();
     throw new ConnectionLost();
   }
-  page.online = true;
+  noticeReturn();
   if (!response.ok) throw new ServerError(response.status, await readBody(response));
   return response;
+}
+
+const LOOK_AGAIN = 1500;
+
+function noticeLoss(): void {
+  if (!page.online) return;
+  page.online = false;
+  const timer = setInterval(() => {
+    fetch("/healthz", { credentials: "omit", cache: "no-store" }).then(
+      () => (clearInterval(timer), noticeReturn()),
+      () => undefined,
+    );
+  }, LOOK_AGAIN);
+}
+
+function noticeReturn(): void {
+  if (page.online) return;
+  page.online = true;
+  page.returns++;
 }
 
 async function readBody(response: Response): Promise<ServerError["body"]> {
@@ -81,21 +100,33 @@ export async function askJson<T>(path: string, how: Ask = {}): Promise<T> {
   return parseExact(await (await ask(path, how)).text()) as T;
 }
 
-/** A write: with a key of its own, so that asking again after a lost answer does it once. */
-export async function write<T>(path: string, body: unknown, how: { method?: string } = {}): Promise<T> {
-  const key = crypto.randomUUID();
-  const send = () =>
-    askJson<T>(path, { ...how, body, headers: { "idempotency-key": key } });
-  try {
-    return await send();
-  } catch (error) {
-    if (!(error instanceof ConnectionLost)) throw error;
-    await new Promise((done) => setTimeout(done, 800));
-    return send();
+/** A write: with a key of its own, so that asking again after a lost answer does it once; with a head, only if that is still the head. */
+export async function write<T>(path: string, body: unknown, how: { head?: string | undefined } = {}): Promise<T> {
+  const headers: Record<string, string> = { "idempotency-key": makeKey() };
+  if (how.head) headers["omnigraph-if-graph-commit"] = how.head;
+  const send = () => askJson<T>(how.head ? `${path}/if-graph-commit` : path, { body, headers });
+  for (const pause of PAUSES) {
+    try {
+      return await send();
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      await new Promise((done) => setTimeout(done, pause));
+    }
   }
+  return send();
 }
 
+/** A server that restarts is back within a minute; the key makes the write happen once, however often it is asked for. */
+const PAUSES = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
+
+/** A key that no other write has; `randomUUID` is missing where the page came without TLS from another machine. */
+function makeKey(): string {
+  return [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16).padStart(8, "0")).join("-");
+}
+
+/** Where the routes of a graph begin. Reads that follow the page are asked again when the server comes back. */
 export function graphPath(graph: string): string {
+  void page.returns;
   return `/graphs/${encodeURIComponent(graph)}`;
 }
 

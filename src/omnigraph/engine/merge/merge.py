@@ -32,7 +32,7 @@ from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_he
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName, Granularity, OperationId, TableKey
+from omnigraph.ids import BranchName, CommitId, Granularity, OperationId, TableKey
 from omnigraph.limits import CONFLICTS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
@@ -123,10 +123,11 @@ def merge(
     tell: Tell = tell_nobody,
     message: str | None = None,
     key: str | None = None,
+    if_commit: CommitId | None = None,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written.
 
-    `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
+    With `if_commit` the merge is refused unless that commit is the head of the target. `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
     """
     ours, theirs = _check_names(source, target)
     chosen = _parse_granularity(granularity)
@@ -135,7 +136,12 @@ def merge(
         with MergeRun(engine, operation, chosen, choose, rejects, tell) as run:
             return replace(_preview(run, ours, theirs, older=allow_older_base), actor=actor)
     engine.require_writable("merge")
-    asked = {"source": ours, "granularity": chosen, "allow_older_base": allow_older_base}
+    asked: dict[str, Any] = {
+        "source": ours,
+        "granularity": chosen,
+        "allow_older_base": allow_older_base,
+    }
+    asked |= {} if if_commit is None else {"if_commit": if_commit}
     request = None if key is None else make_request(Verb.MERGE, theirs, actor, key, **asked)
     known = find_replay(engine, request)
     if known is not None:
@@ -146,6 +152,7 @@ def merge(
         WriterKind.BRANCH_MERGE,
         CommitKind.BRANCH_MERGE,
         actor,
+        if_commit=if_commit,
         message=message,
         allowed_by=allowed_by,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.catalog.diff import types
 from omnigraph.catalog.diff.steps import SchemaPlan, Step, first_refusal
@@ -35,7 +35,7 @@ from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_he
 from omnigraph.engine.writer import Done
 from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, OperationId, TableKey, Version
+from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import AcceptedSchema
@@ -82,14 +82,17 @@ def apply_schema(
     message: str | None = None,
     key: str | None = None,
     choose: Choose | None = None,
+    if_commit: CommitId | None = None,
 ) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; what is not supported is refused as a whole.
 
+    With `if_commit` the change is refused unless that commit is the head of main.
     `choose` names who writes the rows anew of tables that lose a column for good; else this process does.
     """
     engine.require_writable("schema apply")
     desired = compile_schema(source)
-    asked = {"text": source.text, "allow_data_loss": allow_data_loss}
+    asked: dict[str, Any] = {"text": source.text, "allow_data_loss": allow_data_loss}
+    asked |= {} if if_commit is None else {"if_commit": if_commit}
     request = None if key is None else make_request(Verb.SCHEMA_APPLY, MAIN, actor, key, **asked)
     known = find_replay(engine, request)
     if known is not None:
@@ -101,6 +104,8 @@ def apply_schema(
         known = None if request is None else replay_in(view.state, request)
         if known is not None:
             return _replay(engine, known, actor)
+        if if_commit is not None and view.commit != if_commit:
+            raise PreconditionFailed(if_commit, view.commit)
         plan = _require_supported(view, desired, allow_data_loss)
         receipt = {"steps": [step.to_dict() for step in plan.steps], "warnings": [*plan.warnings]}
         if not plan.steps:

@@ -127,7 +127,7 @@ class Application:
         if preflight is not None:
             return preflight
         path = calls.split_path(request.scope["raw_path"])
-        page = pages.find_page(request, path)
+        page = pages.find_page(self.served, request, path)
         if page is not None:
             return page
         if path == pages.START:

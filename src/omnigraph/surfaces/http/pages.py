@@ -6,12 +6,12 @@ from omnigraph.errors import MethodNotAllowed
 from omnigraph.policy import PolicyAction
 from omnigraph.surfaces.http.replies import Reply, reply_json
 from omnigraph.surfaces.http.served import Served
-from omnigraph.surfaces.ui.files import find_file
+from omnigraph.surfaces.ui.files import FRAMED_POLICY, find_file
 
 START = ("ui", "start.json")
 
 
-def find_page(request: Request, path: tuple[str, ...]) -> Reply | None:
+def find_page(served: Served, request: Request, path: tuple[str, ...]) -> Reply | None:
     """Answer a request for a file of the page; the page itself holds nothing of any graph, so that everyone may see it."""
     if path[0] != "ui" or path == START:
         return None
@@ -24,6 +24,8 @@ def find_page(request: Request, path: tuple[str, ...]) -> Reply | None:
     if found is None:
         return None
     headers = dict(found.headers)
+    if served.framed:
+        headers["content-security-policy"] = FRAMED_POLICY
     if request.method == "HEAD":
         return Reply(media=found.media, headers=headers | {"content-length": str(len(found.body))})
     return Reply(body=found.body, media=found.media, headers=headers)

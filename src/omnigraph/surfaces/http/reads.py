@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from io import BytesIO
+from io import BytesIO, RawIOBase
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from omnigraph.engine.history.feed import decode_token, encode_token
 from omnigraph.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR
 from omnigraph.surfaces.http.calls import Call
-from omnigraph.surfaces.http.replies import ARROW, Reply, Stream, reply_json
+from omnigraph.surfaces.http.replies import ARROW, PARQUET, Reply, Stream, reply_json
 
 _PAGE = "og1c."
 
@@ -62,6 +62,8 @@ def query(call: Call) -> Reply | Stream:
     )
     if wants_arrow(call):
         return stream_arrow(graph.stream(text, name, params, **arguments))
+    if PARQUET in call.headers.get("accept", "").lower():
+        return stream_parquet(graph.stream(text, name, params, **arguments))
     return reply_rows(call, graph.query(text, name, params, **arguments))
 
 
@@ -146,6 +148,51 @@ def _spell_batches(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[
             writer.write_batch(batch)
             yield _take(sink)
     yield _take(sink)
+
+
+def stream_parquet(found: QueryStream) -> Stream:
+    """Answer with a Parquet file, written while it is sent."""
+    headers = {} if found.commit is None else {"omnigraph-snapshot-id": found.commit}
+    return Stream(chunks=_spell_row_groups(found.reader), media=PARQUET, headers=headers)
+
+
+def _spell_row_groups(reader: pa.RecordBatchReader) -> Iterator[bytes]:
+    from pyarrow import parquet
+
+    sink = _Appended()
+    with parquet.ParquetWriter(sink, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            yield sink.take()
+    yield sink.take()
+
+
+class _Appended(RawIOBase):
+    """A file that is only appended to: what was taken is gone, the position goes on, since Parquet notes positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+        self._position = 0
+
+    def writable(self) -> bool:
+        """Whether it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Append bytes."""
+        self._parts.append(bytes(data))
+        self._position += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        """How many bytes were written, taken or not."""
+        return self._position
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        taken, self._parts = b"".join(self._parts), []
+        return taken
 
 
 def _take(sink: BytesIO) -> bytes:

@@ -10,6 +10,7 @@ from omnigraph.values import dataclass
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"
+PARQUET: Final = "application/vnd.apache.parquet"
 BYTES: Final = "application/octet-stream"
 
 

@@ -16,7 +16,7 @@ from omnigraph.surfaces.http import (
     writes,
 )
 from omnigraph.surfaces.http.calls import Param
-from omnigraph.surfaces.http.replies import ARROW, BYTES, JSON, NDJSON
+from omnigraph.surfaces.http.replies import ARROW, BYTES, JSON, NDJSON, PARQUET
 from omnigraph.surfaces.http.routing import BodyKind, Route
 
 _BRANCH: Final = Param(name="branch", text="The branch; main by default.")
@@ -83,7 +83,7 @@ READS: Final = (
         body_kind=BodyKind.JSON,
         body=wire.QueryInput,
         answer=wire.ReadOutput,
-        media=(JSON, ARROW),
+        media=(JSON, ARROW, PARQUET),
         statuses=(*_BODY_STATUSES, 410, 503),
     ),
     Route(
@@ -587,6 +587,21 @@ WRITES: Final = (
     ),
     Route(
         method="POST",
+        path="/branches/merge/if-graph-commit",
+        operation="mergeBranchesIfGraphCommit",
+        summary="Merge a branch if the head of the target is the commit of the header",
+        handler=writes.merge_branches,
+        action=PolicyAction.BRANCH_MERGE,
+        asks=asks.ask_merge,
+        writes=True,
+        conditional=True,
+        body_kind=BodyKind.JSON,
+        body=wire.BranchMergeInput,
+        answer=wire.BranchMergeOutput,
+        statuses=(*_WRITE_STATUSES, 412),
+    ),
+    Route(
+        method="POST",
         path="/branches/merge/preview",
         operation="previewMerge",
         summary="Show what a merge would do, and its conflicts",
@@ -624,6 +639,21 @@ WRITES: Final = (
         body=wire.SchemaInput,
         answer=wire.SchemaApplyOutput,
         statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/schema/apply/if-graph-commit",
+        operation="applySchemaIfGraphCommit",
+        summary="Change the schema if the head of main is the commit of the header",
+        handler=writes.apply_schema,
+        action=PolicyAction.SCHEMA_APPLY,
+        asks=asks.ask_schema,
+        writes=True,
+        conditional=True,
+        body_kind=BodyKind.JSON,
+        body=wire.SchemaInput,
+        answer=wire.SchemaApplyOutput,
+        statuses=(*_WRITE_STATUSES, 412),
     ),
     Route(
         method="POST",

@@ -81,6 +81,8 @@ class Served:
     origins: frozenset[str] = frozenset()
     loopback: bool = True
     """Whether the server listens to this machine alone."""
+    framed: bool = False
+    """Whether other pages of this machine, such as notebooks, may show the page in a frame."""
     request_seconds: float = 0.0
     query_tools: QueryTools = QueryTools.EACH
     draining: bool = False

@@ -40,7 +40,7 @@ def serve(
 ) -> int:
     """Serve until a signal comes; give the exit code. `announce` is told the address once the server listens."""
     _set_up_logs(options)
-    listener = _listen(options.host, options.port)
+    listener = listen(options.host, options.port)
     try:
         served = boot(options, environment)
     except BaseException:
@@ -49,14 +49,15 @@ def serve(
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     app = Application(served)
-    server = _Server(_configure(app, options), app)
+    server = _Server(configure(app, options), app)
     _log.info("server.listening", address=shown, graphs=sorted(served.graphs))
     announce(shown)
     server.run(sockets=[listener])
     return _end(app)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address; port 0 picks a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -67,7 +68,8 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _configure(app: Application, options: Options) -> uvicorn.Config:
+def configure(app: Application, options: Options) -> uvicorn.Config:
+    """How uvicorn runs our application."""
     return uvicorn.Config(
         app,
         http=_Protocol,

@@ -136,6 +136,7 @@ def merge_branches(call: Call) -> Reply:
         message=call.message,
         spark=False,
         idempotency_key=call.key,
+        if_commit=call.if_commit,
     )
     shown = done.to_dict()
     if body.get("delete_branch"):
@@ -183,6 +184,7 @@ def apply_schema(call: Call) -> Reply:
         spark=False,
         message=call.message,
         idempotency_key=call.key,
+        if_commit=call.if_commit,
     )
     return reply_write(done.to_dict())
 

@@ -20,6 +20,11 @@ _MEDIA: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 POLICY: Final = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+FRAMED_POLICY: Final = POLICY.replace(
+    "frame-ancestors 'self'",
+    "frame-ancestors 'self' http://localhost:* http://127.0.0.1:* https://localhost:* vscode-webview:",
+)
+"""The policy of a page that a notebook on this machine shows in a frame."""
 _HEADERS: Final = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
