@@ -36,6 +36,7 @@ Where to look next:
 
     omnigraph.init, omnigraph.open   make a graph, open one
     omnigraph.connect                reach a graph that `omnigraph serve` serves
+    omnigraph.show                   a graph as a page in a notebook
     omnigraph.Graph                  every verb: query, load, mutate, branches, merge, diff, schema, maintenance
     omnigraph.Snapshot               reads of one moment
     omnigraph.Cancellation           stops reads that take too long
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from omnigraph.language.diagnostics import Diagnostic
     from omnigraph.pipeline.progress import Progress
     from omnigraph.remote.graph import RemoteGraph, connect
+    from omnigraph.surfaces.http.notebook import show
 
 __version__ = "0.1.0"
 
@@ -181,6 +183,7 @@ __all__ = [
     "parse_schema",
     "rejects_frame",
     "relocate",
+    "show",
 ]
 
 _NAMES_OF = {
@@ -210,6 +213,7 @@ _NAMES_OF = {
     "omnigraph.language.diagnostics": "Diagnostic",
     "omnigraph.pipeline.progress": "Progress",
     "omnigraph.remote.graph": "RemoteGraph connect",
+    "omnigraph.surfaces.http.notebook": "show",
 }
 _HOMES = {name: home for home, names in _NAMES_OF.items() for name in names.split()}
 

@@ -1,15 +1,17 @@
-"""A page that shows a graph: what callers hold of it, and how the surface that serves it is found."""
+"""A page that shows a graph: what callers hold of it, and what to install when it cannot be served."""
 
-from importlib import import_module
 from typing import Any, Protocol
 
+import omnigraph
 from omnigraph.errors import ConfigError
 
 
 class ShownGraph(Protocol):
     """A page that is served until it is closed; a notebook shows it in a frame."""
 
-    url: str
+    @property
+    def url(self) -> str:
+        """The address of the page."""
 
     def close(self) -> None:
         """End the server; the graph stays open."""
@@ -18,13 +20,12 @@ class ShownGraph(Protocol):
 
 
 def show(graph: Any, *, write: bool, height: int) -> ShownGraph:
-    """Serve the page of a graph from a thread of this process."""
+    """Serve the page of a graph from a thread of this process, through the door of the package."""
     try:
-        notebook = import_module("omnigraph.surfaces.http.notebook")
+        found: ShownGraph = omnigraph.show(graph, write=write, height=height)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the page needs the package '{error.name}'; nothing was started",
             hint="install it with `pip install 'omnigraph[server]'`",
         ) from error
-    found: ShownGraph = notebook.show(graph, write=write, height=height)
     return found

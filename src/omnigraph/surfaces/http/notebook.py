@@ -65,8 +65,8 @@ class NotebookPage:
         return f"<page of a graph at {self.url}{state}>"
 
 
-def show(graph: Graph, *, write: bool, height: int) -> NotebookPage:
-    """Serve a graph to this machine from a thread; a graph that is shown already keeps its server."""
+def show(graph: Graph, *, write: bool = False, height: int = 640) -> NotebookPage:
+    """Serve a graph to this machine from a thread, as `graph.show()` does; a graph that is shown already keeps its server."""
     with _opening:
         known = _open.get(graph)
         if known is not None and known.is_open and (known.write, known.height) == (write, height):
