@@ -1,8 +1,8 @@
 """A page that shows a graph: what callers hold of it, and what to install when it cannot be served."""
 
+from importlib import import_module
 from typing import Any, Protocol
 
-import omnigraph
 from omnigraph.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ class ShownGraph(Protocol):
 def show(graph: Any, *, write: bool, height: int) -> ShownGraph:
     """Serve the page of a graph from a thread of this process, through the door of the package."""
     try:
-        found: ShownGraph = omnigraph.show(graph, write=write, height=height)
+        found: ShownGraph = import_module("omnigraph").show(graph, write=write, height=height)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the page needs the package '{error.name}'; nothing was started",
