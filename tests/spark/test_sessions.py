@@ -4,12 +4,16 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+
+import pyspark
 
 from omnigraph.errors import ConfigError
 from omnigraph.spark import session
@@ -73,6 +77,44 @@ def test_the_packaged_java_drops_the_one_argument_it_cannot_serve(
         check=False,
     )
     assert (done.returncode, "version" in done.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("installed", "program", "told"),
+    [
+        ("1", "org.apache.spark.deploy.SparkSubmit", "none"),
+        ("1", "org.apache.spark.launcher.Main", "/spark"),
+        ("", "org.apache.spark.deploy.worker.Worker", "/spark"),
+    ],
+)
+def test_the_launcher_hides_the_archive_of_pyspark_when_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str, program: str, told: str
+) -> None:
+    java = _fake_java(tmp_path / "java", "21")
+    java.write_text(java.read_text() + 'echo "${SPARK_HOME:-none}"\n')
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{java.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = subprocess.run(
+        [Path(java_home()) / "bin" / "java", "-cp", "x", program],
+        env=os.environ | {"SPARK_HOME": "/spark", "PYSPARK_INSTALLED": installed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == told
+
+
+def test_workers_import_pyspark_as_this_process_does(spark: Any) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import __file__ as own
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [own]})
+
+    (row,) = spark.range(1).mapInArrow(look, "file string").collect()
+    assert row.file == pyspark.__file__
+    assert "PYSPARK_INSTALLED" not in os.environ
 
 
 _ON_PACKAGED_JAVA = """

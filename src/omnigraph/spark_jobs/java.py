@@ -29,8 +29,16 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
+# Where SPARK_HOME is set, Python processes import PySpark from its archive and compile every module anew. The class that makes the command needs it.
+case "${{PYSPARK_INSTALLED:-}} $*" in
+  *org.apache.spark.launcher.Main*) ;;
+  1*) unset SPARK_HOME ;;
+esac
 exec "{java}" "$@"
 """
+
+INSTALLED: Final = "PYSPARK_INSTALLED"
+"""The environment variable that tells the launcher of Java that the Python of workers has PySpark itself."""
 
 
 def java_home() -> str:
@@ -64,9 +72,10 @@ def _is_launcher(java: Path) -> bool:
 
 def _make_home(java: Path) -> str:
     """Make a `JAVA_HOME` whose launcher starts a Java."""
-    home = _cache() / f"java-{hashlib.sha256(str(java).encode()).hexdigest()[:12]}"
-    launcher = home / "bin" / "java"
     text = _SHIM.format(java=java)
+    # Releases whose launchers differ do not replace each other's.
+    home = _cache() / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    launcher = home / "bin" / "java"
     if not launcher.exists() or launcher.read_text() != text:
         _write_launcher(launcher, text)
     return str(home)
