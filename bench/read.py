@@ -117,6 +117,7 @@ def run_warm(
                 AskArm(asks["ours"], asked),
                 AskArm(theirs, asked),
                 pairs=pairs,
+                clock=clock,
                 apart=True,
             )
             print(Line(case=case, rival=name, each=len(asked), found=found), flush=True)

@@ -32,6 +32,9 @@ KEY_ROW: Final = 5e-4
 EDGE_ROW: Final = 2e-4
 """An edge of an adjacency that is built."""
 
+COLD_HOP: Final = 12.0
+"""What the first hop through indexes takes more than a later one: their pages are read, and those of the nodes."""
+
 FILE: Final = 0.5
 """An adjacency file that is read, and for each edge in it:"""
 FILE_ROW: Final = 4e-6

@@ -120,7 +120,7 @@ class Steps:
 
     def _is_file_worth(self, topology: Topology, cost: float) -> bool:
         """Whether reading the file of an edge type costs less than hops; it says nothing about conditions."""
-        return self.is_plain and cost >= costs.stored(len(topology.edges))
+        return self.is_plain and cost + costs.COLD_HOP >= costs.stored(len(topology.edges))
 
     def counted(self, frontier: int, unit: NeighbourUnit) -> Adjacency | None:
         """The numbers of neighbours alone, if so many nodes are asked for and a file has them; it is no adjacency to walk."""
