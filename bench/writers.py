@@ -91,13 +91,25 @@ def rate(waits: list[list[float]], seconds: float) -> float:
 
 
 def compare(home: Home, pairs: int, seconds: float) -> None:
-    """Print how many commits eight writers make for each of one."""
-    ratios = []
+    """Print how many commits eight writers make for each of one, and what each commit takes of the processor.
+
+    On a busy machine the second is what can be compared.
+    """
+    rates, costs = [], []
     for _ in range(pairs):
-        one, eight = (rate(run(home, [insert] * n, seconds), seconds) for n in (1, 8))
-        ratios.append(eight / one)
-    shown = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
-    print(f"8 writers to one, commits/s: {statistics.median(ratios):.2f} ({shown})")
+        (one, one_cost), (eight, eight_cost) = (measure(home, n, seconds) for n in (1, 8))
+        rates.append(eight / one)
+        costs.append(eight_cost / one_cost)
+    for name, ratios in (("commits/s", rates), ("processor time of a commit", costs)):
+        shown = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
+        print(f"8 writers to one, {name}: {statistics.median(ratios):.2f} ({shown})")
+
+
+def measure(home: Home, writers: int, seconds: float) -> tuple[float, float]:
+    """Commits per second of so many inserters, and the processor's seconds for each, with the making of their graph."""
+    began = time.process_time()
+    waits = run(home, [insert] * writers, seconds)
+    return rate(waits, seconds), (time.process_time() - began) / sum(map(len, waits))
 
 
 @contextmanager
