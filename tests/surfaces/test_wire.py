@@ -33,6 +33,7 @@ SHAPES: dict[str, Any] = {
     "DiffDrawing": wire.DiffGraphOutput,
     "DiffStats": wire.DiffStatsOutput,
     "DiscardedRecovery": wire.DiscardedOutput,
+    "EntityPath": wire.PathOutput,
     "Explanation": wire.ExplanationOutput,
     "EntityHistory": wire.HistoryRecord,
     "HistoryChange": wire.HistoryChangeRecord,
