@@ -73,6 +73,24 @@ def test_looking_at_a_place_that_is_not_there_creates_nothing(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
+def test_several_texts_are_read_in_the_order_asked(objects: Objects) -> None:
+    objects.put("one", "1")
+    objects.put("two", "2")
+    assert objects.read_all(["two", "missing", "one"]) == ["2", None, "1"]
+
+
+def test_a_mapped_file_outlives_its_replacement(objects: Objects) -> None:
+    objects.put_bytes("large", b"before" * 10_000)
+    objects.put_bytes("empty", b"")
+    mapped = objects.map_bytes("large")
+    objects.put_bytes("large", b"after")
+    objects.delete("large")
+    assert mapped is not None
+    assert bytes(mapped) == b"before" * 10_000
+    assert objects.map_bytes("empty") == b""
+    assert objects.map_bytes("large") is None
+
+
 def test_a_copy_has_the_same_bytes_and_a_life_of_its_own(objects: Objects) -> None:
     objects.put("data/one", "text")
     objects.copy("data/one", "tree/side/data/two")
