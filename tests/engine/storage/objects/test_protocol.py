@@ -87,7 +87,7 @@ def test_a_mapped_file_outlives_its_replacement(objects: Objects) -> None:
     objects.delete("large")
     assert mapped is not None
     assert bytes(mapped) == b"before" * 10_000
-    assert objects.map_bytes("empty") == b""
+    assert objects.map_bytes("empty") == memoryview(b"")
     assert objects.map_bytes("large") is None
 
 
