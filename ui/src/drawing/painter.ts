@@ -67,6 +67,8 @@ export class Painter {
       edgeLabelFont: "system-ui, sans-serif",
       edgeLabelSize: 11,
       edgeLabelColor: { color: this.dark ? QUIET.dark : QUIET.light },
+      // Labels stand beside their nodes: the outermost ones need room too.
+      stagePadding: 60,
       minCameraRatio: 0.02,
       maxCameraRatio: 6,
       zIndex: true,
