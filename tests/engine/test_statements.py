@@ -10,7 +10,9 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.compile.checked import CheckedUpdate
 from omnigraph.engine.results import MutationResult
+from omnigraph.language.source import Source
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -158,6 +160,21 @@ def test_a_match_updates_what_it_finds_with_blocks_and_stages(graph: Graph) -> N
     )
     assert top.affected_nodes == 1
     assert rows(graph, PEOPLE) == [("ada", 38, 2), ("bo", 41, 1), ("cy", None, 0)]
+
+
+def test_the_plan_of_a_match_is_made_once(base: Graph) -> None:
+    text = "query m() { match { $p: Person } update $p set { n: count { $p knows $_ } } }"
+    plans, accepted = base._engine.plans, base._engine.contracts.current()
+    run(base, text, dry_run=True)
+    mutation = plans.mutation(accepted, Source(text), None)
+    (statement,) = mutation.statements
+    assert isinstance(statement, CheckedUpdate)
+    assert statement.origin is not None
+    known = set(plans._compiled)
+    plan = plans.match(accepted, statement.origin)
+    assert set(plans._compiled) == known
+    run(base, text, dry_run=True)
+    assert plans.match(accepted, statement.origin) is plan
 
 
 def test_an_entity_matched_twice_is_written_once_or_refused(graph: Graph) -> None:

@@ -17,7 +17,13 @@ from omnigraph.language.query.tokens import COMMENT, scan
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
-from tests.support.queries import any_files, conformance_texts, files, without_places
+from tests.support.queries import (
+    any_files,
+    conformance_texts,
+    files,
+    staged_files,
+    without_places,
+)
 
 CONFORMING = tuple(text for _, text, parses in conformance_texts() if parses)
 FRAGMENTS = (
@@ -32,6 +38,14 @@ FRAGMENTS = (
 @settings(max_examples=120)
 @given(any_files)
 def test_a_tree_survives_its_layout(file: QueryFile) -> None:
+    text = format_queries(file)
+    assert without_places(parse_queries(Source(text))) == file
+    assert format_source(Source(text)) == text
+
+
+@settings(max_examples=40)
+@given(staged_files())
+def test_stages_unions_and_blocks_survive_their_layout(file: QueryFile) -> None:
     text = format_queries(file)
     assert without_places(parse_queries(Source(text))) == file
     assert format_source(Source(text)) == text

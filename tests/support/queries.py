@@ -18,6 +18,7 @@ from omnigraph.language.query.tree import (
     Arithmetic,
     Between,
     Binding,
+    BlockExpr,
     Bm25Expr,
     CallExpr,
     CaseExpr,
@@ -51,6 +52,7 @@ from omnigraph.language.query.tree import (
     QueryFile,
     Read,
     RrfExpr,
+    Stage,
     Statement,
     TextExpr,
     Traversal,
@@ -505,3 +507,81 @@ def files(*, extended: bool = False) -> st.SearchStrategy[QueryFile]:
 
 
 any_files = st.one_of(files(extended=False), files(extended=True))
+
+
+# ---- stages, unions and blocks
+
+
+@st.composite
+def staged_files(draw: st.DrawFn) -> QueryFile:
+    """A read of few words with stages, unions and blocks, one inside the other."""
+    read = replace(draw(_singles()), **_draw_ends(draw))
+    joined = draw(st.lists(st.tuples(st.booleans(), _singles()), max_size=2))
+    body = replace(read, union=tuple(joined))
+    return QueryFile((Query(name=Name("q"), params=(), body=body),))
+
+
+@st.composite
+def _singles(draw: st.DrawFn) -> Read:
+    matched = _draw_clauses(draw, 2)
+    stages: list[Stage] = []
+    for _ in range(draw(st.integers(0, 2))):
+        per = tuple(draw(st.lists(_variable_exprs, max_size=2)))
+        stages.append(Stage(clauses=matched, per=per, **_draw_rows(draw), **_draw_ends(draw)))
+        matched = _draw_clauses(draw, 1) if draw(st.booleans()) else ()
+    return Read(clauses=matched, stages=tuple(stages), **_draw_rows(draw))
+
+
+def _draw_rows(draw: st.DrawFn) -> dict[str, Any]:
+    values = st.one_of(_named_properties, _variable_exprs)
+    shown = [
+        Item(expr=draw(values), alias=draw(st.none() | names)),
+        Item(expr=_draw_amount(draw, 1)),
+    ]
+    having = (_draw_asked(draw, 1),) if draw(st.booleans()) else ()
+    return {"items": tuple(shown), "distinct": draw(st.booleans()), "having": having}
+
+
+def _draw_ends(draw: st.DrawFn) -> dict[str, Any]:
+    bounds = st.none() | _literal("int", st.integers(0, 9)) | _variable_exprs
+    keys = st.builds(
+        OrderKey, expr=_named_properties, direction=st.sampled_from((None, "asc", "desc"))
+    )
+    order = tuple(draw(st.lists(keys, max_size=2)))
+    return {"order": order, "limit": draw(bounds), "offset": draw(bounds)}
+
+
+def _draw_clauses(draw: st.DrawFn, depth: int) -> tuple[Clause, ...]:
+    found: list[Clause] = [Binding(variable=draw(variables), type_name=draw(type_names))]
+    for _ in range(draw(st.integers(0, 2)) if depth else 0):
+        match draw(st.sampled_from(("not", "optional", "asked"))):
+            case "not":
+                found.append(Negation(clauses=_draw_clauses(draw, depth - 1)))
+            case "optional":
+                found.append(Optional(clauses=_draw_clauses(draw, depth - 1)))
+            case _:
+                found.append(Filter(condition=_draw_asked(draw, depth - 1)))
+    return tuple(found)
+
+
+def _draw_asked(draw: st.DrawFn, depth: int) -> Condition:
+    """A condition on what a block comes to."""
+    exists = BlockExpr(kind="exists", clauses=_draw_clauses(draw, depth))
+    absent = BlockExpr(kind="not", clauses=_draw_clauses(draw, depth))
+    least = draw(_literal("int", st.integers(0, 9)))
+    operator: Any = draw(st.sampled_from(("=", "<", ">=")))
+    compared = Compare(left=_draw_amount(draw, depth), op=operator, right=least)
+    either, none = AnyOf(parts=(absent, compared)), Not(part=exists)
+    forms: tuple[Condition, ...] = (exists, compared, either, none)
+    return draw(st.sampled_from(forms))
+
+
+def _draw_amount(draw: st.DrawFn, depth: int) -> BlockExpr:
+    counted = AggregateExpr(function="count", argument=LiteralExpr(form="int", value=1))
+    summed = AggregateExpr(
+        function=draw(st.sampled_from(("sum", "min", "collect"))),
+        argument=draw(_named_properties),
+        distinct=draw(st.booleans()),
+    )
+    kind = draw(st.sampled_from((counted, summed)))
+    return BlockExpr(kind=kind, clauses=_draw_clauses(draw, depth))

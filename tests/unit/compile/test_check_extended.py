@@ -145,6 +145,11 @@ def test_null_may_be_assigned_to_what_is_nullable() -> None:
         ("T25", "", "match { $v: Vessel } return { $v } limit $n"),
         ("T7", "$n: F64", "match { $v: Vessel } return { $v } limit $n"),
         ("T36", "", "match { $v: Vessel } return { $v } order { count($v) }"),
+        (
+            "T62",
+            "",
+            "match { $v: Vessel } return { $v.name as n } limit 1 union match { $p: Port } return { $p.name as n }",
+        ),
         ("W01", "", "insert Company { name: null }"),
         ("W01", "", 'update Port set { name: null } where code = "nowhere"'),
     ],

@@ -40,6 +40,8 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
     joined = tuple((every, _check_single(query, one, context)) for every, one in read.union)
     for (_, other), (_, written) in zip(joined, read.union, strict=True):
         _check_joined(first, other, written, context)
+    if read.bounded is not None:
+        _refuse_ends(read.bounded, context)
     if read.union:
         _check_union_order(read, first, context)
     checked = replace(first, union=joined) if joined else first
@@ -123,10 +125,12 @@ def _check_joined(
             f" this one {_list_columns(other)}",
         )
     if written.order or written.limit or written.offset:
-        message = (
-            "order, offset and limit stand behind the last read of a union, for all of its rows"
-        )
-        context.findings.report("T62", written.span, message)
+        _refuse_ends(written, context)
+
+
+def _refuse_ends(written: tree.Read, context: Context) -> None:
+    message = "order, offset and limit stand behind the last read of a union, for all of its rows"
+    context.findings.report("T62", written.span, message)
 
 
 def _check_union_order(read: tree.Read, first: CheckedRead, context: Context) -> None:

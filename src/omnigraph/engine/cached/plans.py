@@ -43,6 +43,15 @@ class Plans:
         key = ("mutation", accepted.contract.ir_hash, source.text, name)
         return self._get(key, lambda: check_mutation(source, accepted.catalog, name))
 
+    def match(self, accepted: AcceptedSchema, read: CheckedRead) -> Plan:
+        """The plan of a match of a mutation that is cached itself."""
+
+        def compile_match() -> tuple[CheckedRead, Plan]:
+            return read, optimize(lower(read, accepted.catalog))
+
+        # The entry holds the match, so that no other one has its identity while the entry is there.
+        return self._get(("match", accepted.contract.ir_hash, id(read)), compile_match)[1]
+
     def _get(self, key: Hashable, compile_query: Callable[[], T]) -> T:
         with self._lock:
             found: T | None = self._compiled.get(key)

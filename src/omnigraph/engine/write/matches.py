@@ -7,8 +7,6 @@ import pyarrow as pa
 from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import CheckedRead, Pattern, VariableKind
-from omnigraph.compile.lower import lower
-from omnigraph.compile.rules import optimize
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, open_snapshot
@@ -38,7 +36,7 @@ def open_reader(engine: Engine, view: View, read: CheckedRead, given: GivenValue
     """Plan a match, to be read from a view."""
     tables, cache = engine.store.tables, engine.cache
     return Reader(
-        plan=optimize(lower(read, view.catalog)),
+        plan=engine.plans.match(view.accepted, read),
         snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
         params=given.params,
         embedder=engine.embedder,

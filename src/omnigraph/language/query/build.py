@@ -221,6 +221,7 @@ class TreeBuilder:
         return replace(
             first,
             union=tuple(bare),
+            bounded=first if first.order or first.limit or first.offset else None,
             order=last.order,
             limit=last.limit,
             offset=last.offset,

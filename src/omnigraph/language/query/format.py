@@ -183,12 +183,14 @@ class _Layout:
     # ---- reading
 
     def _read(self, read: Read) -> None:
-        self._single(replace(read, order=(), limit=None, offset=None) if read.union else read)
+        bare = replace(read, order=(), limit=None, offset=None) if read.union else read
+        self._single(read.bounded or bare)
         for every, one in read.union:
             self._line(1, "union all" if every else "union")
             self._single(one)
+        # The order of a union follows its last read.
         if read.union:
-            self._rest(read)
+            self._ends(read)
 
     def _single(self, read: Read) -> None:
         for stage in read.stages:
@@ -209,9 +211,12 @@ class _Layout:
             self._clauses(1, "match", part.clauses)
 
     def _rest(self, part: Read | Stage) -> None:
-        """What follows the items of a part; the order of a union follows its last read."""
-        if part.having and not (isinstance(part, Read) and part.union):
+        """What follows the items of a part."""
+        if part.having:
             self._block(1, "having", [self._spell.expr(one) for one in part.having])
+        self._ends(part)
+
+    def _ends(self, part: Read | Stage) -> None:
         if part.order:
             self._block(1, "order", [self._spell.key(one) for one in part.order])
         for word, bound in (("offset", part.offset), ("limit", part.limit)):

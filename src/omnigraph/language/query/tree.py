@@ -430,7 +430,8 @@ class Read:
     """`match { … } return { … } having { … } order { … } offset n limit n`, after its stages.
 
     `union` are further reads whose rows follow, each with whether `all` of its rows do; order and
-    bounds are then those of the whole.
+    bounds are then those of the whole. `bounded` is the first of them as written where it has an order
+    or bounds of its own, which the checker refuses.
     """
 
     clauses: tuple[Clause, ...]
@@ -442,6 +443,7 @@ class Read:
     offset: LiteralExpr | VariableExpr | None = None
     stages: tuple[Stage, ...] = ()
     union: "tuple[tuple[bool, Read], ...]" = ()
+    bounded: "Read | None" = None
     span: Span = NOWHERE
 
 

@@ -216,3 +216,18 @@ def test_every_conforming_text_survives_its_layout(text: str) -> None:
     again = parse_queries(Source(format_text(text)))
     assert without_places(again) == without_places(tree)
     assert format_queries(tree) == format_text(text)
+
+
+def test_a_union_keeps_what_its_first_read_says() -> None:
+    text = """query q() {
+  match { $v: Vessel }
+  return { $v.name as n }
+  having { n > "a" }
+  limit 1
+  union
+  match { $p: Port }
+  return { $p.name as n }
+  order { n }
+}
+"""
+    assert format_source(Source(text)) == text
