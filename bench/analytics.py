@@ -175,7 +175,7 @@ class Bench:
             join spots a on a.code = f.`from` join spots b on b.code = f.`to` join spots c on c.code = g.`to`
             where f.w < 0.1 and g.w < 0.1"""
         asked = """query q() {
-            match { $a: Spot  $a leads as $f $b  $f.w < 0.1  $b leads as $g $c  $g.w < 0.1 }
+            match { $a: Spot  $a $f:leads $b  $f.w < 0.1  $b $g:leads $c  $g.w < 0.1 }
             return { count($c) as n } }"""
         with omnigraph.open(self.uri) as graph:
             compare(
