@@ -24,6 +24,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "path": lambda graph: graph.path("Port", "A", "Port", "A"),
     "show": lambda graph: graph.show(),
     "diff_drawing": lambda graph: graph.diff_drawing("main", "main"),
+    "log_drawing": lambda graph: graph.log_drawing(),
     "table": lambda graph: graph.table("Port"),
     "export": lambda graph: graph.export(),
     "export_files": lambda graph: graph.export_files("nowhere"),

@@ -213,6 +213,7 @@ READERS: Final = frozenset(
         "history",
         "index_status",
         "jobs",
+        "log_drawing",
         "location",
         "neighbours",
         "show",

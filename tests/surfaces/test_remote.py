@@ -73,6 +73,10 @@ CALLS: dict[str, Ask] = {
     "baseline_stream": lambda graph: read_baseline(graph),
     "history": lambda graph: graph.history("Person", "Ada"),
     "branches": lambda graph: graph.branches(compare=True),
+    "log_drawing": lambda graph: graph.log_drawing(limit=3),
+    "second log_drawing": lambda graph: graph.log_drawing(
+        ["review"], limit=2, before=graph.log_drawing(limit=3).next
+    ),
     "index_status": lambda graph: graph.index_status(),
     "doctor": lambda graph: graph.doctor(),
     "recoveries": lambda graph: (graph.recoveries(), graph.pending_recoveries()),

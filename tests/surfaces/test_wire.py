@@ -45,6 +45,7 @@ SHAPES: dict[str, Any] = {
     "Job": wire.JobOutput,
     "KeptPolicy": wire.PolicyOutput,
     "LoadResult": wire.LoadOutput,
+    "LogDrawing": wire.LogGraphOutput,
     "MergeResult": wire.MergePreviewOutput | wire.BranchMergeOutput,
     "MutationResult": wire.ChangeOutput,
     "Neighbourhood": wire.NeighbourhoodOutput,

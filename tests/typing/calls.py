@@ -119,6 +119,7 @@ def writing(
 def history(graph: omnigraph.Graph) -> None:
     reveal_type(graph.branches(compare=True))  # list[Branch]
     reveal_type(graph.branch("review").ahead)  # int | None
+    reveal_type(graph.log_drawing(["main"], limit=3))  # LogDrawing
     reveal_type(graph.describe(at=7))  # Description
     reveal_type(graph.duckdb(at="01"))  # DuckDBPyConnection
     reveal_type(graph.to_networkx(["Person"]))  # MultiDiGraph[tuple[str, str]]

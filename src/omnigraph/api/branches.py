@@ -1,13 +1,15 @@
 """Branches as users see them: their heads, their parents, and how far they went apart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache, partial
 from typing import Any
 
 from omnigraph.display import Grid, Sheet, Shown, count_of, spell_moment
 from omnigraph.engine.results import show_replayed
 from omnigraph.errors import NotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName
+from omnigraph.limits import BRANCH_STATES_MAX
 from omnigraph.manifest.ancestry import count_apart
 from omnigraph.manifest.branches import Branch as ListedBranch
 from omnigraph.manifest.branches import list_branches, read_head
@@ -95,7 +97,7 @@ def list_shown(manifest: Manifest, *, compare: bool) -> Branches:
 def find_shown(manifest: Manifest, name: BranchName) -> Branch:
     """Find one branch, compared with its parent."""
     listed = {branch.name: branch for branch in list_branches(manifest)}
-    found = _show_compared(manifest, listed[name]) if name in listed else None
+    found = _show_compared(manifest.current, listed[name]) if name in listed else None
     if found is None:
         raise NotFound("branch", name, known=listed)
     return found
@@ -118,10 +120,21 @@ def show_made(receipt: Mapping[str, Any], *, replayed: bool) -> Branch:
 
 def _show_all(manifest: Manifest, *, compare: bool) -> Iterator[Branch]:
     listed = {branch.name: branch for branch in list_branches(manifest)}
+    # Many branches would push those in use out of the cache.
+    read = _read_once(manifest, remember=len(listed) <= BRANCH_STATES_MAX)
     for branch in listed.values():
-        found = _show_compared(manifest, branch) if compare else _show(manifest, branch, listed)
+        found = _show_compared(read, branch) if compare else _show(manifest, branch, listed)
         if found is not None:
             yield found
+
+
+Read = Callable[[BranchName], BranchState]
+"""Reads a branch as it is now."""
+
+
+def _read_once(manifest: Manifest, *, remember: bool) -> Read:
+    """Make a reader that reads each branch once: most have the same parent."""
+    return lru_cache(BRANCH_STATES_MAX)(partial(manifest.current, remember=remember))
 
 
 def _show(
@@ -145,13 +158,13 @@ def _list_parents(
         parent = listed[parent].parent if parent in listed else None
 
 
-def _show_compared(manifest: Manifest, branch: ListedBranch) -> Branch | None:
+def _show_compared(read: Read, branch: ListedBranch) -> Branch | None:
     """Show a branch with how far it went from its parent, which reads both histories."""
     try:
-        state = manifest.current(branch.name)
+        state = read(branch.name)
         apart: tuple[int, int] | tuple[()] = ()
         if branch.parent is not None:
-            apart = count_apart(state, manifest.current(branch.parent))
+            apart = count_apart(state, read(branch.parent))
     except NotFoundError:
         if branch.name == MAIN:
             raise

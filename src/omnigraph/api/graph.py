@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from omnigraph.api.description import Description
     from omnigraph.api.drawings import DiffDrawing
     from omnigraph.api.frames import GraphFrames
+    from omnigraph.api.log_drawings import LogDrawing
     from omnigraph.api.neighbours import Neighbourhood
     from omnigraph.api.paths import EntityPath
     from omnigraph.api.reports import (
@@ -968,6 +969,30 @@ class Graph:
         start = since if isinstance(since, datetime) or since is None else self._commit_id(since)
         listed = lineage.listed(actor=actor, since=start, limit=wanted)
         return Commits(map(Commit.of, listed))
+
+    def log_drawing(
+        self,
+        branches: Sequence[str] | None = None,
+        *,
+        limit: int = 100,
+        before: str | Commit | None = None,
+        shows: Callable[[str], bool] | None = None,
+    ) -> "LogDrawing":
+        """The commits of branches and of what was merged into them, newest first, each with the lane of a drawing.
+
+        `before` is the last commit of the page before; `shows` says which branches are shown, all by default.
+
+        Example:
+            >>> page = graph.log_drawing(["main"], limit=2)
+            >>> [commit["lane"] for commit in page.commits], page.next == page.commits[-1]["graph_commit_id"]
+            ([0, 0], True)
+        """
+        from omnigraph.api.log_drawings import draw_log
+
+        named = names_of("branches", branches)
+        size = count_of("limit", limit, least=1) or 1
+        start = None if before is None else str(before)
+        return draw_log(self._engine, named, size, start, shows or (lambda _: True))
 
     def _commit_id(self, name: str | Commit) -> CommitId:
         """The commit that a tag names; any other text as it is."""

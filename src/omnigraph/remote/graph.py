@@ -61,6 +61,7 @@ from omnigraph.remote.transport import Transport
 if TYPE_CHECKING:
     from omnigraph.api.blobs import Blob
     from omnigraph.api.drawings import DiffDrawing
+    from omnigraph.api.log_drawings import LogDrawing
     from omnigraph.api.neighbours import Neighbourhood
     from omnigraph.api.paths import EntityPath
     from omnigraph.api.reports import Examination, IndexReport
@@ -393,6 +394,20 @@ class RemoteGraph:
             since=None if start is None else str(start),
         )
         return Commits(decode.read_commit(one) for one in body["commits"])
+
+    def log_drawing(
+        self,
+        branches: Sequence[str] | None = None,
+        *,
+        limit: int = 100,
+        before: str | Commit | None = None,
+    ) -> "LogDrawing":
+        """The commits of branches and of what was merged into them, newest first, each with the lane of a drawing."""
+        from omnigraph.remote.pictures import read_log
+
+        last = None if before is None else str(before)
+        path = self._server.path("log", "graph")
+        return read_log(self._server.get(path, branch=branches, limit=limit, before=last))
 
     def commit(self, id: str | Commit) -> Commit:
         """One commit of any branch, by id or unique prefix."""

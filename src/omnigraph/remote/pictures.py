@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from omnigraph.api.drawings import DiffDrawing
+from omnigraph.api.log_drawings import LogDrawing
 from omnigraph.api.neighbours import Neighbourhood
 from omnigraph.catalog.model import Catalog
 from omnigraph.compile.checked import Direction
@@ -23,6 +24,13 @@ def read_drawing(body: Body) -> DiffDrawing:
         edges=tuple(body["edges"]),
         shown=body["shown"],
         total=body["total"],
+    )
+
+
+def read_log(body: Body) -> LogDrawing:
+    """Read a page of a drawn history."""
+    return LogDrawing(
+        commits=tuple(body["commits"]), lanes=body["lanes"], total=body["total"], next=body["next"]
     )
 
 

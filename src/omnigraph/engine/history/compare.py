@@ -98,13 +98,20 @@ def list_changes_from(
 
     By table key; with `nodes_first` nodes before edges, then by type id, as one who applies the changes needs them.
     """
-    for number, pair in enumerate(_pair_tables(base, head, nodes_first=nodes_first)):
-        passed = start is not None and number < start.table
-        if passed or not pair.may_differ(wanted):
+    for number, pair in number_pairs(base, head, wanted, nodes_first=nodes_first):
+        if start is not None and number < start.table:
             continue
         after_id = start.after if start is not None and number == start.table else None
         for change in compare_pair(tables, pair, wanted, after_id):
             yield ChangePosition(table=number, after=change.id), change
+
+
+def number_pairs(
+    base: BranchState, head: BranchState, wanted: Wanted, *, nodes_first: bool
+) -> list[tuple[int, "TablePair"]]:
+    """Number the tables of both states, and give those of which they have different versions."""
+    pairs = enumerate(_pair_tables(base, head, nodes_first=nodes_first))
+    return [(number, pair) for number, pair in pairs if pair.may_differ(wanted)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,14 +54,13 @@ def _count_step(step: Step) -> Counts:
     return {Op.INSERT: inserts, Op.UPDATE: updates, Op.DELETE: deletes}
 
 
-def count_tables(tables: Tables, pairs: Iterable[TablePair], wanted: Wanted) -> DiffStats:
-    """Count what differs between two states."""
+def sum_counts(counted: Iterable[CountedTable]) -> DiffStats:
+    """Add up what differs in tables."""
     counts: Counter[Op] = Counter()
     types: set[str] = set()
-    for pair in pairs:
-        found = count_table(tables, pair, wanted)
-        counts.update(found.counts)
-        types.update([type_name(pair.key)] if found.total else [])
+    for one in counted:
+        counts.update(one.counts)
+        types.update([type_name(one.key)] if one.total else [])
     return DiffStats(
         inserts=counts[Op.INSERT],
         updates=counts[Op.UPDATE],

@@ -12,9 +12,10 @@ from omnigraph.engine.history.compare import (
     explain_local,
     list_changes_from,
     list_differing_pairs,
+    number_pairs,
     resolve_state,
 )
-from omnigraph.engine.history.counts import count_tables
+from omnigraph.engine.history.counts import CountedTable, count_table, sum_counts
 from omnigraph.engine.history.feed import (
     cursor_at,
     decode_token,
@@ -37,6 +38,7 @@ from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_BYTES, CHANGES_PAGE_MAX
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import state_of
+from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
 _FEED: Final = "og1f."
@@ -260,10 +262,13 @@ def page_diff(
     base = resolve_state(engine, base_name, branch)
     head = resolve_state(engine, head_name, branch)
     start = None if place is None else place.after
-    tables, room = engine.store.tables, _Room(check_page_size(limit))
-    pairs = list_differing_pairs(base, head, wanted)
-    stats = count_tables(tables, pairs, wanted) if place is None else place.stats
-    found = list_changes_from(tables, base, head, wanted, start, nodes_first=True)
+    tables, size = engine.store.tables, check_page_size(limit)
+    room = _Room(size)
+    if place is None:
+        found, stats = _start_diff(tables, base, head, wanted, size + 1)
+    else:
+        found = list_changes_from(tables, base, head, wanted, start, nodes_first=True)
+        stats = place.stats
     page: list[Change] = []
     next_token = None
     for position, change in found:
@@ -274,7 +279,7 @@ def page_diff(
         room.take(change)
         start = position
     named = (None if one.head is None else str(one.head.id) for one in (base, head))
-    rows = sum(pair.row_count for pair in pairs)
+    rows = sum(pair.row_count for pair in list_differing_pairs(base, head, wanted))
     diff = Diff(
         base=next(named),
         head=next(named),
@@ -282,6 +287,19 @@ def page_diff(
         reason=explain_local(rows, engine.settings.small_work_rows),
     )
     return DiffPage(diff=diff, stats=stats, next_page_token=next_token)
+
+
+def _start_diff(
+    tables: Tables, base: BranchState, head: BranchState, wanted: Wanted, most: int
+) -> tuple[Iterator[tuple[ChangePosition, Change]], DiffStats]:
+    """Compare two states once: describe the first changes, and count all."""
+    counted: list[CountedTable] = []
+    first: list[tuple[ChangePosition, Change]] = []
+    for number, pair in number_pairs(base, head, wanted, nodes_first=True):
+        one = count_table(tables, pair, wanted, most - len(first))
+        counted.append(one)
+        first.extend((ChangePosition(table=number, after=found.id), found) for found in one.first)
+    return iter(first), sum_counts(counted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

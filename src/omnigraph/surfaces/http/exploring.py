@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from omnigraph.api.drawings import EDGES_DRAWN, NODES_DRAWN
+from omnigraph.api.log_drawings import COMMITS_DRAWN
 from omnigraph.api.paths import HOPS_MAX
 from omnigraph.api.reports import Examination
-from omnigraph.api.results import Commit
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.compile.check import check
@@ -14,8 +14,7 @@ from omnigraph.compile.complete import complete as list_completions
 from omnigraph.compile.descriptor import describe_value
 from omnigraph.compile.lint import lint_report
 from omnigraph.engine.description import TypeDescription
-from omnigraph.engine.history.lanes import Lanes, assign_lanes, list_parents
-from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.errors import QueryError, UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.language.diagnostics import Diagnostic
 from omnigraph.language.query.parse import parse_queries
@@ -28,7 +27,6 @@ from omnigraph.surfaces.http.replies import Reply, reply_json
 
 _T = TypeVar("_T")
 
-COMMITS_SHOWN: Final = 100
 COMMITS_MAX: Final = 1_000
 NEIGHBOURS_SHOWN: Final = 50
 NEIGHBOURS_MAX: Final = 1_000
@@ -216,61 +214,14 @@ def diff_graph(call: Call) -> Reply:
 
 
 def log_graph(call: Call) -> Reply:
-    """Show commits with the lanes of a drawing, newest first."""
-    graph = call.place.graph
-    heads = {one.name: one.head for one in graph.branches() if call.may_read(one.name)}
-    chosen = call.texts("branch") or sorted(heads)
-    commits = _list_commits(call, chosen)
-    lanes = assign_lanes(commits, heads.get(MAIN) if MAIN in chosen else None)
-    start = _find_start(commits, call.text("before"))
-    size = min(call.count("limit") or COMMITS_SHOWN, COMMITS_MAX)
-    page = commits[start : start + size]
-    names: dict[str, list[str]] = {}
-    for name, head in heads.items():
-        names.setdefault(head or "", []).append(name)
-    tags: dict[str, list[str]] = {}
-    for tag in graph.tags():
-        tags.setdefault(tag.commit, []).append(tag.name)
-    return reply_json(
-        {
-            "commits": [_spell_commit(one, lanes, names, tags) for one in page],
-            "lanes": lanes.count,
-            "total": len(commits),
-            "next": page[-1].id if page and start + size < len(commits) else None,
-        }
+    """Show commits with the lanes of a drawing, newest first; branches that the actor may not read are left out."""
+    found = call.place.graph.log_drawing(
+        call.texts("branch"),
+        limit=min(call.count("limit") or COMMITS_DRAWN, COMMITS_MAX),
+        before=call.text("before"),
+        shows=call.may_read,
     )
-
-
-def _list_commits(call: Call, branches: Iterable[str]) -> list[Commit]:
-    """The commits of branches and of what was merged into them; those of a branch that may not be read are left out."""
-    graph = call.place.graph
-    found = {one.id: one for name in branches for one in graph.commits(branch=name, all=True)}
-    readable = {name for name in {one.branch for one in found.values()} if call.may_read(name)}
-    shown = (one for one in found.values() if one.branch in readable)
-    return sorted(shown, key=lambda one: (one.created_at, one.id), reverse=True)
-
-
-def _find_start(commits: list[Commit], before: str | None) -> int:
-    if before is None:
-        return 0
-    place = next((n for n, one in enumerate(commits) if one.id == before), None)
-    if place is None:
-        raise NotFound("commit", before)
-    return place + 1
-
-
-def _spell_commit(
-    commit: Commit, lanes: Lanes, names: dict[str, list[str]], tags: dict[str, list[str]]
-) -> dict[str, Any]:
-    return commit.to_dict() | {
-        "lane": lanes.by_commit[commit.id],
-        "parents": [
-            {"id": one, "lane": lanes.by_commit.get(one, lanes.by_commit[commit.id])}
-            for one in list_parents(commit)
-        ],
-        "branches": names.get(commit.id, []),
-        "tags": tags.get(commit.id, []),
-    }
+    return reply_json(found.to_dict())
 
 
 # ---- health
