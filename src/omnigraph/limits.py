@@ -276,6 +276,9 @@ ADJACENCY_FILE_ROWS_MIN = 16_384
 ADJACENCY_FILE_BYTES_MAX = 1024 * 1024 * 1024
 """Bytes of an adjacency file: it is written in one piece."""
 
+SCAN_BOUNDED_BYTES = 16 * 1024 * 1024
+"""Pages that a scan in bounded memory reads ahead of its decoder: a disk that is faster than the reader would fill memory with them."""
+
 LOOKUP_VALUES_MAX = 8_192
 """Values of one indexed lookup; more become several."""
 

@@ -18,6 +18,7 @@ from omnigraph.limits import (
     ORDERED_STEP_BYTES,
     ORDERED_WIDE_BYTES,
 )
+from omnigraph.pipeline.memory import release_freed
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.tables import Table
 
@@ -66,6 +67,8 @@ def _sort_parts(
             for batch in scanned:
                 parts.add(batch)
         for number in range(len(bounds) + 1):
+            # Allocators keep what the scan and earlier parts freed.
+            release_freed()
             yield from parts.take(number)
 
 

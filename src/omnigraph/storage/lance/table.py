@@ -19,6 +19,7 @@ from omnigraph.limits import (
     LOOKUP_VALUES_MAX,
     SCAN_BATCH_ROWS,
     SCAN_BOUNDED_BATCHES,
+    SCAN_BOUNDED_BYTES,
 )
 from omnigraph.storage.blobs import BlobForm
 from omnigraph.storage.counters import Cost, record
@@ -434,6 +435,7 @@ class LanceTable:
             use_scalar_index=indexed,
             batch_readahead=SCAN_BOUNDED_BATCHES if bounded else None,
             fragment_readahead=1 if bounded else None,
+            io_buffer_size=SCAN_BOUNDED_BYTES if bounded else None,
         )
 
     def _filtered(self, filter: Filter, indexed: bool) -> Any:
