@@ -75,11 +75,13 @@ def _sort_parts(
 def _choose_bounds(table: Table, rows: int, wanted: int) -> pa.Array:
     """Choose the first ids of all parts but the first, by a sample: ids are unique, so that parts have about the same size."""
     count = min(ORDERED_PARTS_MAX, wanted)
-    stride = max(1, rows // (count * ORDERED_IDS_A_PART))
+    # Places at regular distances would all meet ids of one kind where ids repeat a pattern.
+    chosen = np.random.default_rng(0).integers(0, max(1, rows), count * ORDERED_IDS_A_PART)
+    places = np.unique(chosen)
     seen, sampled = 0, []
     for batch in table.scan(["id"], bounded=True):
-        places = np.arange(-seen % stride, batch.num_rows, stride)
-        sampled.append(batch["id"].take(pa.array(places)))
+        first, end = np.searchsorted(places, [seen, seen + batch.num_rows])
+        sampled.append(batch["id"].take(pa.array(places[first:end] - seen)))
         seen += batch.num_rows
     ids = pa.concat_arrays(sampled)
     ordered = ids.take(pc.sort_indices(ids))
