@@ -122,9 +122,9 @@ def test_what_is_missing_is_explained(both: Both) -> None:
     missing = sorted(name for name in names if not hasattr(both.there, name))
     assert missing == [
         "assign", "changes_frame", "cleanup", "describe", "diff_frame", "discard_recovery", "duckdb",
-        "ensure_indices", "export_files", "frames", "guard", "location", "operation", "optimize", "policy",
-        "project", "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy",
-        "tag", "tag_delete", "tags", "to_networkx", "with_policy",
+        "ensure_indices", "export_files", "frames", "guard", "location", "operation", "optimize", "policy", "project",
+        "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy", "show", "tag",
+        "tag_delete", "tags", "to_networkx", "with_policy",
     ]  # fmt: skip
     for name in missing:
         with pytest.raises(AttributeError, match=f"no '{name}': it needs the storage"):
