@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.cancellation import check_cancelled
-from omnigraph.engine.read.columns.row_ids import RowIds
+from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds
 from omnigraph.engine.read.graph.path_search import (
     NOTHING_BARRED,
     Aim,
@@ -168,7 +168,8 @@ def find_cheapest(
         return None
     most = add_costs(graph, next(shortest.first(1)).edges)
     half = loosen(most / 2)
-    none = Aim(target=start, most=half, rest=np.zeros(graph.width))
+    # The search from the end knows no barred edges, so that where it arrives at the start bounds nothing.
+    none = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
     inner = Barred(nodes=barred.nodes)
     back = search(graph, np.array([end]), high, backward=True, aim=none, barred=inner, ranked=False)
     rest = np.full(graph.width, most / 2)
