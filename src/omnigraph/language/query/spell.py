@@ -287,7 +287,9 @@ class Speller:
     def filter(self, condition: Expr) -> str:
         """A condition as a clause; in brackets where it would read as something else."""
         text = self.expr(condition)
-        return f"({text})" if text.startswith("-") or _reads_as_traversal(condition) else text
+        # The word alone at the start of a line would begin the next query.
+        is_other = text == "query" or text.startswith("-") or _reads_as_traversal(condition)
+        return f"({text})" if is_other else text
 
     # ---- pieces of blocks
 

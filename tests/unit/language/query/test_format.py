@@ -231,3 +231,19 @@ def test_a_union_keeps_what_its_first_read_says() -> None:
 }
 """
     assert format_source(Source(text)) == text
+
+
+def test_a_condition_called_query_does_not_begin_the_next_query() -> None:
+    text = """query q() {
+  match { $n: Note }
+  with { $n, $n.public as query }
+  match {
+    (query)
+    fuzzy($n.body, "x", 0)
+  }
+  return { $n }
+}
+"""
+    assert format_source(Source(text)) == text
+    written = text.replace("{\n    (query)\n   ", "{ query")
+    assert format_source(Source(written)) == text
