@@ -85,6 +85,8 @@ class Failpoint(StrEnum):
     PUBLISH_LOAD = "publish.load_state_retryable_contention"
     PUBLISH_PREPARED = "graph_publish.before_commit_append"
     PUBLISHED = "graph_publish.after_manifest_commit"
+    FOLD_WRITTEN = "manifest_fold.post_files_pre_commit"
+    FOLD_COMMITTED = "manifest_fold.post_commit_pre_note"
     MIGRATE_LEGACY_OPEN = "migration.v3_to_v4.legacy_open"
     MIGRATE_MERGED = "migration.v3_to_v4.post_merge_pre_stamp"
     MIGRATE_FOLD = "migration.v5_fold"

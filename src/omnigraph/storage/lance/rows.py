@@ -315,10 +315,12 @@ class LanceRows:
                     fold,
                     old,
                 )
+                fail(Failpoint.FOLD_WRITTEN)
                 landed = self._commit(image, written)
         except (HeadMoved, RowContention):
             return False
         record(Cost.MANIFEST_FOLDS)
+        fail(Failpoint.FOLD_COMMITTED)
         self._cache_folded(image, landed, fold)
         self._note_newest(replace(self._at(image), version=Version(landed.version)), mark)
         return True
