@@ -85,6 +85,21 @@ def test_components_begin_from_those_of_another_commit(graph: Graph) -> None:
     assert _ranks(again)["p40"] == _ranks(again)["p0"]
 
 
+def test_components_begin_from_those_of_another_branch(graph: Graph) -> None:
+    """Two branches give the same row id to different nodes, and to edges that lead to the same one."""
+    found = []
+    for branch in ("one", "two"):
+        graph.branch_create(branch)
+        port = {"type": "Port", "data": {"code": branch}}
+        graph.load(
+            [port, {"edge": "Feeds", "from": branch, "to": "p0"}], mode="append", branch=branch
+        )
+        found.append(graph.project(edges=["Feeds"], branch=branch))
+    again = found[1].wcc(start=found[0].wcc())
+    assert again.to_arrow().equals(found[1].wcc().to_arrow())
+    assert _ranks(again)["two"] == _ranks(again)["p0"]
+
+
 ALGORITHMS: dict[str, Any] = {
     "pagerank": lambda g: g.pagerank(),
     "degrees": lambda g: g.degrees(),

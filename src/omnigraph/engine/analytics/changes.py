@@ -8,7 +8,12 @@ from omnigraph.engine.analytics.arcs import Nodes
 from omnigraph.engine.analytics.project import Projected, ProjectedNodes
 from omnigraph.engine.read.columns.row_ids import ABSENT, indices_of
 from omnigraph.engine.read.graph.adjacency import Ends
-from omnigraph.engine.read.graph.edge_ends import NodeIds, compare_ends, find_lost_nodes
+from omnigraph.engine.read.graph.edge_ends import (
+    NodeIds,
+    compare_ends,
+    contained_in,
+    find_lost_nodes,
+)
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
@@ -33,8 +38,8 @@ def compare_projections(
     places = _find_places(before, now)
     if places is None:
         return None
-    gone: list[tuple[Nodes, Nodes]] = []
-    new: list[tuple[Nodes, Nodes]] = []
+    gone: list[Ends] = []
+    new: list[Ends] = []
     for name, (edge, ends) in now.edges.items():
         former_edge, former = before.edges[name]
         if ends.dangling or former.dangling:
@@ -42,17 +47,25 @@ def compare_projections(
         found = compare_ends(tables, former, ends)
         if found is None:
             return None
-        gone.append(_number_ends(before.nodes, former_edge, found[0]))
-        new.append(_number_ends(now.nodes, edge, found[1]))
+        lost = _number_ends(before.nodes, former_edge, found[0])
+        fresh = _number_ends(now.nodes, edge, found[1])
+        # Row ids are compared by the nodes that they stand for: two branches give the same one to different nodes.
+        moved = Ends(near=places[lost.near], far=places[lost.far], edges=lost.edges)
+        gone.append(lost.keep(~contained_in(moved, fresh)))
+        new.append(fresh.keep(~contained_in(fresh, moved)))
     return ProjectionChange(places=places, gone=_join_pairs(gone), new=_join_pairs(new))
 
 
-def _number_ends(nodes: ProjectedNodes, edge: EdgeType, ends: Ends) -> tuple[Nodes, Nodes]:
-    return nodes.number(edge.source, ends.near), nodes.number(edge.target, ends.far)
+def _number_ends(nodes: ProjectedNodes, edge: EdgeType, ends: Ends) -> Ends:
+    return Ends(
+        near=nodes.number(edge.source, ends.near),
+        far=nodes.number(edge.target, ends.far),
+        edges=ends.edges,
+    )
 
 
-def _join_pairs(pairs: list[tuple[Nodes, Nodes]]) -> tuple[Nodes, Nodes]:
-    return np.concatenate([one[0] for one in pairs]), np.concatenate([one[1] for one in pairs])
+def _join_pairs(ends: list[Ends]) -> tuple[Nodes, Nodes]:
+    return np.concatenate([one.near for one in ends]), np.concatenate([one.far for one in ends])
 
 
 def _find_places(before: Projected, now: Projected) -> Nodes | None:

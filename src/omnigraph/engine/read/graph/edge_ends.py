@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -144,12 +145,14 @@ class EdgeReader:
             # Cleanup has removed the earlier version.
             return None
         fresh = self.read_fragments(change.fresh)
-        ends = join_ends(list(_lay_out(previous, self.edges.layout, change, deleted, fresh)))
-        return Ends(
-            near=_clear(ends.near, gone_sources),
-            far=_clear(ends.far, gone_targets),
-            edges=ends.edges,
+        # Only former ends are cleared: a new node may have the row id of one that is gone, in another life of a branch.
+        former = Ends(
+            near=_clear(previous.ends.near, gone_sources),
+            far=_clear(previous.ends.far, gone_targets),
+            edges=previous.ends.edges,
         )
+        known = replace(previous, ends=former)
+        return join_ends(list(_lay_out(known, self.edges.layout, change, deleted, fresh)))
 
     def _find_gone(self, nodes: Entities, before: Layout) -> RowIds | None:
         """Find the nodes that no longer exist; None if one of them was replaced by another of the same id."""
@@ -252,9 +255,9 @@ def find_lost_nodes(before: NodeIds, now: NodeIds) -> Integers:
 
 
 def compare_ends(tables: Tables, before: EdgeEnds, now: EdgeEnds) -> tuple[Ends, Ends] | None:
-    """Find the edges that are gone and those that are new; None if most of them were written anew.
+    """Find the edges whose rows are gone and those whose rows are new; None if most of them were written anew.
 
-    Edges that were only rewritten, by a compaction or with other properties, are neither.
+    Edges that were only rewritten, by a compaction or with other properties, are both.
     """
     change = compare_layouts(before.edges, now.edges)
     if _MOVED_PART * sum(one.rows for one in (*change.lost, *change.fresh)) > now.edges.rows:
@@ -266,9 +269,8 @@ def compare_ends(tables: Tables, before: EdgeEnds, now: EdgeEnds) -> tuple[Ends,
         return None
     moved = [_list_offsets(before.edges, one) for one in change.lost]
     moved += [before.edges.starts[old] + found for old, found in deleted.items()]
-    lost = _pick(before, moved)
-    fresh = _pick(now, [_list_offsets(now.edges, one) for one in change.fresh])
-    return lost.keep(~contained_in(lost, fresh)), fresh.keep(~contained_in(fresh, lost))
+    fresh = [_list_offsets(now.edges, one) for one in change.fresh]
+    return _pick(before, moved), _pick(now, fresh)
 
 
 def _list_offsets(layout: Layout, fragment: FragmentInfo) -> Integers:
