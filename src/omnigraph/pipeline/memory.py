@@ -11,11 +11,15 @@ _ARENA_MAX: Final = -8
 """What the C library calls the number of its arenas."""
 
 
-def limit_arenas() -> None:
-    """Let threads share as many arenas as there are processors; each of eight times as many would keep what it freed.
+def keep_little() -> None:
+    """Have a process that runs long keep little of what it freed: call it before there are threads.
 
-    Whoever set MALLOC_ARENA_MAX has decided already.
+    Arrow allocates from the C library, which gives back what its own pools would keep; and threads share as many arenas
+    as there are processors, since each of eight times as many would keep what it freed. Whoever set the variables of
+    either has decided already.
     """
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+        pa.set_memory_pool(pa.system_memory_pool())
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(_ARENA_MAX, max(2, os.cpu_count() or 2))

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from omnigraph.errors import ConfigError
 from omnigraph.logs import get_logger
-from omnigraph.pipeline.memory import limit_arenas
+from omnigraph.pipeline.memory import keep_little
 from omnigraph.runtime import SYSTEM
 from omnigraph.surfaces.http.app import Application
 from omnigraph.surfaces.http.boot import boot
@@ -40,7 +40,7 @@ def serve(
     announce: Callable[[str], None] = print_address,
 ) -> int:
     """Serve until a signal comes; give the exit code. `announce` is told the address once the server listens."""
-    limit_arenas()
+    keep_little()
     _set_up_logs(options)
     listener = listen(options.host, options.port)
     try:
