@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +352,23 @@ def test_a_write_can_insist_on_the_head_it_was_decided_on(graph: Graph) -> None:
     assert caught.value.actual == graph.commits()[0].id
     assert "second" not in names(graph)
     assert_settled(graph)
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_write_that_nothing_comes_of_expects_its_head_too(graph: Graph, stale: bool) -> None:
+    head = graph.commits()[0]
+    if stale:
+        graph.mutate(ADD, {"name": "rival"})
+    record = {"type": "Person", "data": {"name": "new"}}
+    graph.branch_create("same")
+    for write in (
+        lambda: graph.mutate(ADD, {"name": "new"}, if_commit=head, dry_run=True),
+        lambda: graph.load([record], mode="append", if_commit=head, dry_run=True),
+        lambda: graph.mutate('query q() { delete Person where name = "nobody" }', if_commit=head),
+        lambda: graph.merge("same", if_commit=head),
+    ):
+        with pytest.raises(omnigraph.PreconditionFailed) if stale else nullcontext():
+            write()
 
 
 def test_merges_and_schema_changes_can_insist_on_a_head_too(graph: Graph) -> None:

@@ -17,7 +17,7 @@ from omnigraph.engine.attempt import attempt
 from omnigraph.engine.results import OperationState, OperationStatus, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done, Prepare, Prepared
-from omnigraph.errors import IdempotencyConflict, InternalError, NotFound
+from omnigraph.errors import IdempotencyConflict, InternalError, NotFound, PreconditionFailed
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import BranchName, OperationId
 from omnigraph.limits import KEY_ROUNDS_MAX
@@ -190,9 +190,16 @@ def attempt_once(
 
     A write that changes nothing records its key alone.
     """
+
+    def prepare_expected(view: View) -> Prepared[T]:
+        prepared = prepare(view)
+        if prepared.plan is None:
+            require_expected(header, view)
+        return prepared
+
     if request is None:
         return attempt(
-            engine, branch, prepare, verb, workers, may_rely_on_memory=may_rely_on_memory
+            engine, branch, prepare_expected, verb, workers, may_rely_on_memory=may_rely_on_memory
         )
     asked = request
 
@@ -200,7 +207,7 @@ def attempt_once(
         known = find_operation(view.state, asked.actor, asked.key)
         if known is not None:
             raise KeyPublished(known.key, known.operation_id)
-        prepared = prepare(view)
+        prepared = prepare_expected(view)
         if prepared.plan is None:
             return prepared
         draft = asked.draft(header.operation_id, make_receipt(prepared.outcome))
@@ -216,6 +223,12 @@ def attempt_once(
         if known is None:
             raise
         return known
+
+
+def require_expected(header: Header, view: View) -> None:
+    """Refuse a write that nothing comes of where the head is another one than it expected; a commit looks for itself."""
+    if header.if_commit is not None and view.commit != header.if_commit:
+        raise PreconditionFailed(header.if_commit, view.commit)
 
 
 def record_key(

@@ -23,6 +23,7 @@ from omnigraph.engine.keyed import (
     attempt_once,
     find_replay,
     make_request,
+    require_expected,
 )
 from omnigraph.engine.results import LoadResult, view_commit
 from omnigraph.engine.session.engine import Engine
@@ -154,7 +155,7 @@ def load(
         done = _describe_checked(untouched, load_source, checked_load, choice)
         is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
         if is_empty or dry_run:
-            created = _require_fit_at_target(engine, target, from_branch, checked_load)
+            created = _require_fit_at_target(engine, target, from_branch, checked_load, header)
             done = _add_created(done, created)
         if is_empty:
             raise _refuse_empty(load_source)
@@ -196,13 +197,17 @@ def _add_created(done: LoadResult, created: Mapping[TableKey, int]) -> LoadResul
 
 
 def _require_fit_at_target(
-    engine: Engine, target: BranchName, base: BranchName | None, checked_load: "CheckedLoad"
+    engine: Engine,
+    target: BranchName,
+    base: BranchName | None,
+    checked_load: "CheckedLoad",
+    header: Header,
 ) -> Mapping[TableKey, int]:
     """Raise the problems of a load that writes nothing: an input without records may still name unknown columns."""
     there = _is_there(engine, target)
-    return checked_load.require_fit(
-        engine.view(target if there else branch_name(base or target, "load"))
-    )
+    view = engine.view(target if there else branch_name(base or target, "load"))
+    require_expected(header, view)
+    return checked_load.require_fit(view)
 
 
 def _commit_checked(
