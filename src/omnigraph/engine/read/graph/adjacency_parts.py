@@ -24,6 +24,8 @@ from omnigraph.values import dataclass
 
 EDGE_BYTES: Final = 96
 """What it takes to sort one edge in memory: its two ids, three integers, a key, and the sorted keys."""
+_PART_EDGES_MIN: Final = 1 << 16
+"""Edges that are sorted together however little memory there is: every part looks at all edges."""
 _SCANNED: Final = 1 << 20
 """Edges of a file that are looked at together."""
 
@@ -48,10 +50,11 @@ class _Column:
 def build_in_parts(
     slots: Slots, batches: Iterable[Ends], unit: NeighbourUnit, bytes_max: int
 ) -> Adjacency:
-    """Group edges by their near end in about `bytes_max` of memory; a large result stays in a file that is mapped."""
+    """Group edges by their near end in about `bytes_max` of memory, or a few megabytes; a large result stays in a file that is mapped."""
     with ExitStack() as opened:
         spilled, counts = _spill(slots, batches, opened)
-        parts = _compress_parts(slots, spilled, unit, counts, max(bytes_max // EDGE_BYTES, 1))
+        edges_max = max(bytes_max // EDGE_BYTES, _PART_EDGES_MIN)
+        parts = _compress_parts(slots, spilled, unit, counts, edges_max)
         joined = _join_parts(slots, parts, spilled, opened)
         return _settle(
             joined if unit is NeighbourUnit.EDGE else replace(joined, edges=None), bytes_max

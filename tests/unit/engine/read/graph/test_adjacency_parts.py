@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from omnigraph.compile.checked import Direction
+from omnigraph.engine.read.graph import adjacency_parts
 from omnigraph.engine.read.graph.adjacency import Ends, NeighbourUnit, Slots, compress
 from omnigraph.engine.read.graph.adjacency_parts import build_in_parts
 
 NODES, EDGES = 300, 5_000
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let memory alone decide how many edges are sorted together."""
+    monkeypatch.setattr(adjacency_parts, "_PART_EDGES_MIN", 1)
 
 
 def edges(nodes: int, count: int, seed: int) -> Ends:
