@@ -15,7 +15,7 @@ from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from tests.support.s3 import Bucket
 from tests.support.writers import in_processes, in_threads
 
-ROUNDS = 12
+ROUNDS = 8
 TABLES = 8
 SCHEMA = "\n".join(f"node T{i} {{ k: String @key  n: I32? }}" for i in range(TABLES))
 

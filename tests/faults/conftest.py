@@ -102,8 +102,16 @@ TWINS = {
     "test_a_failed_write_is_whole_or_absent": "test_a_killed_write_is_whole_or_absent",
     "test_a_failed_load_is_whole_or_absent": "test_a_killed_load_is_whole_or_absent",
     "test_a_merge_that_fails_anywhere_is_whole_or_absent": "test_a_merge_killed_anywhere_is_whole_or_absent",
+    "test_a_group_that_fails_is_whole_or_absent": "test_a_group_that_is_killed_is_whole_or_absent",
 }
 """Tests of the same cells, as an error and as a death: the default run tries a cell as one of them, the long runs as both."""
+HALVED = frozenset(
+    {
+        "test_a_recovery_that_dies_twice_at_every_failpoint_leaves_one_commit_and_one_record",
+        "test_r2_r3_r4_a_recovery_that_dies_again_and_again_ends_as_it_began",
+    }
+)
+"""Tests of which the default run tries every other cell; each goes through all failpoints of recovery."""
 DRAW = b"f"
 """A draw in which every failpoint that stands in two cells fails in one and kills in another."""
 
@@ -118,5 +126,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_write = item.path.name == "test_writes.py"
         is_long = is_write and "owned" in given and not given & SHORT_OWNED
         is_odd = crc32(DRAW + cell.encode()) % 2
-        if is_long or (test in TWINS and is_odd) or (test in TWINS.values() and not is_odd):
+        is_long |= test in TWINS.values() and not is_odd
+        if is_long or (is_odd and (test in TWINS or test in HALVED)):
             item.add_marker(pytest.mark.soak)

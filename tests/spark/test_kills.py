@@ -236,6 +236,7 @@ def place(home: Path, store: str, server: S3Server) -> tuple[str, dict[str, str]
     return f"{bucket.uri}/g", bucket.storage_options
 
 
+@pytest.mark.soak
 def test_a_file_that_only_the_driver_can_read_names_the_host(played: Field, tmp_path: Path) -> None:
     make_graph(tmp_path, str(tmp_path / "g"), {})
     order = {

@@ -267,7 +267,7 @@ def load_docs(graph: Graph) -> None:
             {"name": f"{part}{n}", "body": "base64:aGVsbG8=", "v": [n, part], "x": n}
             for n in range(4)
         ]
-        graph.load([{"type": "Doc", "data": doc} for doc in docs], mode="append")
+        graph.load([{"type": "Doc", "data": doc} for doc in docs], mode="append", spark=False)
     graph.mutate('query d() { delete Doc where name = "11" }')
 
 
