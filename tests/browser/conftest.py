@@ -89,9 +89,9 @@ def make_ports(place: Path) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator["Browser"]:
-    """One browser for all stories."""
+    """One browser for all stories; its event loop must not stay for the tests of other packages."""
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as engine:
         found = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

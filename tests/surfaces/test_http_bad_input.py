@@ -35,6 +35,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 """Bodies of writes that are refused, and stay so however a field of them is changed."""
 REFUSED["mutateIfGraphCommit"] = REFUSED["change"] = REFUSED["mutate"]
 REFUSED["invokeQueryIfGraphCommit"] = REFUSED["invokeQuery"]
+REFUSED["mergeBranchesIfGraphCommit"] = REFUSED["mergeBranches"]
+REFUSED["applySchemaIfGraphCommit"] = REFUSED["applySchema"]
 WRITES = [one for one in ROUTES if one.writes]
 ROUNDS = 25
 

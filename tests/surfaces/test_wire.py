@@ -61,6 +61,7 @@ SHAPES: dict[str, Any] = {
     "SchemaApplyResult": wire.SchemaApplyOutput,
     "SchemaPlan": wire.SchemaPlanOutput,
     "Scores": wire.ScoresOutput,
+    "SparkScores": wire.ScoresOutput,
     "StoredQuery": wire.QueryCatalogEntry,
     "TableCleaned": wire.CleanedTable,
     "TableOptimized": wire.OptimizedTable,

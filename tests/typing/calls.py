@@ -80,6 +80,7 @@ def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) 
         reveal_type(snapshot.table("Person"))  # Table
         reveal_type(snapshot.scan("Person", ["name"], "age > 3"))  # RecordBatchReader
         reveal_type(snapshot.manifest_version)  # int
+        reveal_type(snapshot.list_paths("P", "a", "P", "b"))  # tuple[EntityPath, ...]
 
 
 def writing(
