@@ -16,7 +16,7 @@ if CHROMIUM is None:
     pytest.skip("Chromium is not on the PATH", allow_module_level=True)
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 pytestmark = pytest.mark.xdist_group("browser")
 SCREENS = [
@@ -60,6 +60,19 @@ def test_an_entity_is_found_without_a_query_and_expanded(visit: Visit) -> None:
     expect(page.locator("[data-nodes]")).to_have_attribute(
         "data-nodes", re.compile(r"^(3[5-9]|4\d)$")
     )
+
+
+def test_who_types_before_the_types_are_known_is_answered_when_they_are(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.page.route("**/schema/graph*", lambda one: held.append(one))
+    page = visit.open("graph")
+    page.get_by_label("Find an entity").fill("rotter")
+    page.wait_for_timeout(600)
+    expect(page.get_by_text("Nothing holds")).to_have_count(0)
+    for one in held:
+        one.continue_()
+    page.unroute("**/schema/graph*")
+    expect(page.get_by_role("button", name=re.compile("Rotterdam"))).to_be_visible()
 
 
 def test_a_wrong_query_is_marked_and_a_right_one_answers(visit: Visit) -> None:
