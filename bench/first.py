@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path)
     chosen = parser.parse_args()
     cases = [c for c in CASES if not chosen.only or any(word in c.name for word in chosen.only)]
-    with _home(chosen.home) as home:
+    with _open_folder(chosen.home) as home:
         arms = _load_arms(home, chosen.scale)
         people = SCALES[chosen.scale].people
         keys = [f"p{n:08d}" for n in np.random.default_rng(7).integers(0, people, 64)]
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _home(given: Path | None) -> Iterator[Path]:
+def _open_folder(given: Path | None) -> Iterator[Path]:
     if given is not None:
         given.mkdir(parents=True, exist_ok=True)
         yield given
@@ -105,7 +105,7 @@ def _report(
     """Print what we take and the ratios to each rival, as processor time and by the clock."""
     print(f"{title}: ms of processor (clock); ratio of processor (clock)")
     for case in cases:
-        samples = _take_turns(case, arms, keys, rounds, take)
+        samples = _sample_arms(case, arms, keys, rounds, take)
         cpu, clock = (
             {name: median(one[n] for one in found) for name, found in samples.items()}
             for n in (0, 1)
@@ -121,7 +121,7 @@ def _report(
         )
 
 
-def _take_turns(
+def _sample_arms(
     case: Case, arms: Sequence[Rival], keys: Sequence[str], rounds: int, take: Take
 ) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {arm.name: [] for arm in arms}

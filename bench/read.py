@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 from social import SCALES, social_graph
+from support.forms import run_forms
 from support.paired import Clock, Comparison, compare
 from support.questions import CASES, Case
 from support.rivals import Ask, DuckDb, Ladybug, Ours, Rival
@@ -248,6 +249,9 @@ def run(root: Path, chosen: argparse.Namespace) -> None:
     run_warm(cases, arms, opened, keys, chosen.pairs, clock)
     held = opened[0]._engine.cache
     print(f"cached {held.bytes_cached / 1e6:.0f} MB of at most {held.bytes_max / 1e6:.0f} MB")
+    if not chosen.only or "forms" in chosen.only:
+        duck = next((o for a, o in zip(arms, opened, strict=True) if isinstance(a, DuckDb)), None)
+        run_forms(opened[0], duck)
     if not chosen.only:
         run_topology(opened[0])
     for arm, one in zip(arms, opened, strict=True):

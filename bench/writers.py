@@ -40,7 +40,7 @@ def update(graph: omnigraph.Graph, writer: int, number: int) -> object:
 
 
 @dataclass(frozen=True)
-class Home:
+class GraphLocation:
     """Where graphs are made, and how their store is reached."""
 
     uri: str
@@ -55,7 +55,7 @@ class Home:
         )
 
 
-def run(home: Home, writers: Sequence[Write], seconds: float) -> list[list[float]]:
+def run(home: GraphLocation, writers: Sequence[Write], seconds: float) -> list[list[float]]:
     """Let writers write for a while; give the seconds that each write of each writer took."""
     with home.make() as graph:
         rows = [{"type": "Person", "data": {"name": f"u{n}", "age": 0}} for n in range(64)]
@@ -90,7 +90,7 @@ def rate(waits: list[list[float]], seconds: float) -> float:
     return sum(map(len, waits)) / seconds
 
 
-def compare(home: Home, pairs: int, seconds: float) -> None:
+def compare(home: GraphLocation, pairs: int, seconds: float) -> None:
     """Print how many commits eight writers make for each of one, and what each commit takes of the processor.
 
     On a busy machine the second is what can be compared.
@@ -105,7 +105,7 @@ def compare(home: Home, pairs: int, seconds: float) -> None:
         print(f"8 writers to one, {name}: {statistics.median(ratios):.2f} ({shown})")
 
 
-def measure(home: Home, writers: int, seconds: float) -> tuple[float, float]:
+def measure(home: GraphLocation, writers: int, seconds: float) -> tuple[float, float]:
     """Commits per second of so many inserters, and the processor's seconds for each, with the making of their graph."""
     began = time.process_time()
     waits = run(home, [insert] * writers, seconds)
@@ -123,7 +123,7 @@ def distant_store(latency: float) -> Iterator[S3Server]:
         stop_s3(process)
 
 
-def count_requests(server: S3Server, home: Home, seconds: float) -> None:
+def count_requests(server: S3Server, home: GraphLocation, seconds: float) -> None:
     """Print what one write of eight writers asks; the graph of the round is made meanwhile and counts too."""
     server.control("reset")
     written = sum(map(len, run(home, [insert] * 8, seconds)))
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.03, help="of each request, in seconds")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        home, seconds = Home(place), given.seconds
+        home, seconds = GraphLocation(place), given.seconds
         run(home, [insert], seconds)
         compare(home, given.pairs, seconds)
         waits = sorted(one for each in run(home, [insert] * 16, seconds * 2) for one in each)
@@ -157,7 +157,7 @@ def main() -> None:
         )
     with distant_store(given.latency) as server:
         bucket = server.new_bucket()
-        distant = Home(bucket.uri, bucket.storage_options)
+        distant = GraphLocation(bucket.uri, bucket.storage_options)
         print(f"with {given.latency * 1000:.0f} ms for each request:")
         compare(distant, given.pairs, seconds * 2)
         count_requests(server, distant, seconds * 2)
