@@ -5,9 +5,18 @@ export function colourAt(index: number): string {
   return COLOURS[index % COLOURS.length]!;
 }
 
-/** A colour for each type, the same on every screen: types in the order of their names. */
+let known: string[] = [];
+
+/** The node types of the graph: with them a type has the same colour on every screen, whatever else is drawn. */
+export function learnTypes(names: Iterable<string>): void {
+  known = [...new Set(names)].sort();
+}
+
+/** A colour for each of these types: those of the graph in the order of their names, then others. */
 export function colourTypes(types: Iterable<string>): Map<string, string> {
-  return new Map([...new Set(types)].sort().map((type, index) => [type, colourAt(index)]));
+  const drawn = [...new Set(types)].sort();
+  const places = new Map([...known, ...drawn.filter((type) => !known.includes(type))].map((type, index) => [type, index]));
+  return new Map(drawn.map((type) => [type, colourAt(places.get(type)!)]));
 }
 
 export const MARKS = {

@@ -1,5 +1,5 @@
 /** What is drawn: nodes and edges with their places. Places come from ids, so the same node starts at the same place everywhere. */
-import type { DrawnEntity, End, Mark } from "../lib/shapes";
+import type { DrawnEntity, End, Mark, Value } from "../lib/shapes";
 
 export interface SceneNode {
   key: string;
@@ -12,6 +12,9 @@ export interface SceneNode {
   /** A node that was placed before stays where it is when others join it. */
   placed: boolean;
   degree: number;
+  /** A node that somebody put where it is. */
+  pinned: boolean;
+  properties: Record<string, Value>;
 }
 
 export interface SceneEdge {
@@ -21,11 +24,14 @@ export interface SceneEdge {
   from: string;
   to: string;
   mark: Mark;
+  label: string;
 }
 
 export interface Scene {
   nodes: Map<string, SceneNode>;
   edges: Map<string, SceneEdge>;
+  /** Nodes and edges of a path that stands out. */
+  path?: Set<string>;
 }
 
 export function emptyScene(): Scene {
@@ -57,17 +63,18 @@ function seedPlace(key: string): { x: number; y: number } {
 export function joinScene(scene: Scene, nodes: DrawnEntity[], edges: DrawnEntity[]): Scene {
   const joined: Scene = { nodes: new Map(scene.nodes), edges: new Map(scene.edges) };
   for (const [key, node] of joined.nodes) joined.nodes.set(key, { ...node, placed: true });
-  for (const node of nodes) addNode(joined, node, node.change ?? "same");
+  for (const node of nodes) addNode(joined, node, node.change ?? "same", node.properties);
   for (const edge of edges) addEdge(joined, edge);
   countDegrees(joined);
   return joined;
 }
 
-function addNode(scene: Scene, end: End, mark: Mark): void {
+function addNode(scene: Scene, end: End, mark: Mark, properties?: Record<string, Value>): void {
   const key = keyOf(end);
   const known = scene.nodes.get(key);
   if (known) {
-    if (mark !== "same") scene.nodes.set(key, { ...known, mark });
+    if (mark !== "same") known.mark = mark;
+    if (properties) known.properties = properties;
     return;
   }
   scene.nodes.set(key, {
@@ -79,6 +86,8 @@ function addNode(scene: Scene, end: End, mark: Mark): void {
     ...seedPlace(key),
     placed: false,
     degree: 0,
+    pinned: false,
+    properties: properties ?? {},
   });
 }
 
@@ -94,6 +103,7 @@ function addEdge(scene: Scene, edge: DrawnEntity): void {
     from: keyOf(edge.from),
     to: keyOf(edge.to),
     mark: edge.change ?? "same",
+    label: edge.label && edge.label !== edge.id ? edge.label : edge.type,
   });
 }
 
@@ -121,4 +131,55 @@ export function hideNode(scene: Scene, key: string): Scene {
   for (const [name, edge] of scene.edges) if (edge.from !== key && edge.to !== key) kept.edges.set(name, edge);
   countDegrees(kept);
   return kept;
+}
+
+/** The first nodes of a scene and the edges between them: a picture that stays legible, cut the same way every time. */
+export function cutScene(scene: Scene, nodes: number): Scene {
+  if (scene.nodes.size <= nodes) return scene;
+  const kept: Scene = { nodes: new Map([...scene.nodes].slice(0, nodes)), edges: new Map() };
+  for (const [key, edge] of scene.edges) if (kept.nodes.has(edge.from) && kept.nodes.has(edge.to)) kept.edges.set(key, edge);
+  countDegrees(kept);
+  return kept;
+}
+
+/** Put nodes where somebody pinned them: `Type/id@x,y`. */
+export function pinNodes(scene: Scene, pins: string[]): Scene {
+  for (const pin of pins) {
+    const cut = pin.lastIndexOf("@");
+    const node = scene.nodes.get(pin.slice(0, cut));
+    const [x, y] = pin.slice(cut + 1).split(",").map(Number);
+    if (node && Number.isFinite(x) && Number.isFinite(y)) scene.nodes.set(node.key, { ...node, x: x!, y: y!, placed: true, pinned: true });
+  }
+  return scene;
+}
+
+export function spellPin(key: string, x: number, y: number): string {
+  return `${key}@${x.toFixed(1)},${y.toFixed(1)}`;
+}
+
+/** The shortest way between two nodes along what is drawn, edges taken either way; its nodes and edges in order. */
+export function findDrawnPath(scene: Scene, from: string, to: string): { nodes: string[]; edges: SceneEdge[] } | null {
+  const near = new Map<string, SceneEdge[]>();
+  for (const edge of scene.edges.values())
+    for (const end of [edge.from, edge.to]) near.set(end, [...(near.get(end) ?? []), edge]);
+  const came = new Map<string, { node: string; edge: SceneEdge } | null>([[from, null]]);
+  for (let level = [from]; level.length && !came.has(to); ) {
+    const next: string[] = [];
+    for (const node of level)
+      for (const edge of near.get(node) ?? []) {
+        const other = edge.from === node ? edge.to : edge.from;
+        if (came.has(other)) continue;
+        came.set(other, { node, edge });
+        next.push(other);
+      }
+    level = next;
+  }
+  if (!came.has(to)) return null;
+  const nodes = [to];
+  const edges: SceneEdge[] = [];
+  for (let step = came.get(to); step; step = came.get(step.node)) {
+    nodes.unshift(step.node);
+    edges.unshift(step.edge);
+  }
+  return { nodes, edges };
 }

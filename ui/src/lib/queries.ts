@@ -3,7 +3,8 @@ import type { RecordBatch, Table } from "apache-arrow";
 import { page } from "./page.svelte";
 import { readAt, readRefs } from "./refs";
 import { ask, askJson, graphPath } from "./server";
-import type { Diagnostic } from "./shapes";
+import type { Diagnostic, Value } from "./shapes";
+import { spellValue } from "./text";
 
 export interface Parameter {
   name: string;
@@ -11,6 +12,8 @@ export interface Parameter {
   kind: string;
   item_kind?: string;
   nullable: boolean;
+  /** The values of the enum that it is compared with or assigned to. */
+  choices?: string[];
 }
 
 export interface Lint {
@@ -147,7 +150,9 @@ interface Facts {
 function describeResult(table: Table, facts: Facts): Result {
   const columns = table.schema.fields.map((field) => field.name);
   const vectors = columns.map((_, index) => table.getChildAt(index));
-  const cell = (row: number, column: number): string => spellCell(vectors[column]?.get(row));
+  const value = (row: number, column: number): unknown => readCell(vectors[column]?.get(row), kinds[column]!);
+  const cell = (row: number, column: number): string => spellCell(value(row, column));
+  const kinds = table.schema.fields.map((field) => String(field.type));
   const { path, body, partial, cut, milliseconds } = facts;
   return {
     columns,
@@ -158,18 +163,28 @@ function describeResult(table: Table, facts: Facts): Result {
     cell,
     save: async (format) => {
       const content =
-        format === "CSV" ? writeCsv(columns, table.numRows, cell) : await (await ask(path, { body, accept: MEDIA[format] })).blob();
+        format === "CSV" ? writeCsv(columns, table.numRows, (row, column) => writeCell(value(row, column))) : await (await ask(path, { body, accept: MEDIA[format] })).blob();
       save(content, MEDIA[format], `result.${ENDINGS[format]}`);
     },
   };
 }
 
+/** A value as plain data: moments as texts, whole numbers exact, lists and records without Arrow's classes. */
+function readCell(value: unknown, kind: string): Value | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (kind.startsWith("Date") && typeof value === "number") return new Date(value).toISOString().slice(0, 10);
+  if (kind.startsWith("Timestamp") && typeof value === "number") return new Date(value).toISOString();
+  if (typeof value === "bigint") return value.toString();
+  if (typeof value !== "object") return value as Value;
+  return JSON.parse(JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? one.toString() : one))) as Value;
+}
+
 function spellCell(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  if (typeof value === "string") return value;
-  if (typeof value === "bigint" || typeof value === "number" || typeof value === "boolean") return String(value);
-  if (value instanceof Date) return value.toISOString();
-  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? one.toString() : one)) ?? "";
+  return value === undefined ? "" : spellValue(value as Value);
+}
+
+function writeCell(value: unknown): string {
+  return value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
 function writeCsv(columns: string[], count: number, cell: (row: number, column: number) => string): string {

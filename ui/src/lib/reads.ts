@@ -1,4 +1,5 @@
 /** The questions the screens ask of one graph at the ref of the page. */
+import { learnTypes } from "../drawing/colours";
 import { page } from "./page.svelte";
 import { readAt, readRefs } from "./refs";
 import { askJson, graphPath, search } from "./server";
@@ -33,8 +34,25 @@ async function read<T>(path: string, options: Record<string, string | number | s
   return askJson<T>(search(`${graphPath(graph)}/${path}`, { ...options, ...(await stateOptions(graph, ref)) }));
 }
 
-export function readTypes(): Promise<{ types: TypeShape[] }> {
-  return read("schema/graph");
+export async function readTypes(): Promise<{ types: TypeShape[] }> {
+  const found = await read<{ types: TypeShape[] }>("schema/graph");
+  learnTypes(found.types.filter((type) => type.kind === "node").map((type) => type.name));
+  return found;
+}
+
+let learning: { graph: string; done: Promise<void> } | null = null;
+
+/** Know the types of the graph before something is drawn; what is drawn without them has colours all the same. */
+export function knowTypes(): Promise<void> {
+  const { graph } = here();
+  if (learning?.graph !== graph) {
+    const done = readTypes().then(
+      () => undefined,
+      () => void (learning = null),
+    );
+    learning = { graph, done };
+  }
+  return learning.done;
 }
 
 /** An edge by its id; its ends are ids, and the schema says of which types. */
@@ -102,4 +120,26 @@ async function findOfType(type: TypeShape, typed: string): Promise<Found[]> {
     id: String(row["entity"]),
     text: [...new Set(shown.map((_, index) => row[`t${index}`]).filter((one) => one !== null && one !== undefined))].join(" · "),
   }));
+}
+
+export interface FoundPath {
+  type: string;
+  hops: number;
+  nodes: string[];
+  edges: { type: string; id: string; from: string; to: string }[];
+}
+
+/** The shortest path between two nodes of one type, edges taken either way; null where there is none. */
+export async function findPath(type: string, from: string, to: string): Promise<FoundPath | null> {
+  const found = await read<{ paths: FoundPath[] }>("paths", { type, from, to, undirected: "true" });
+  return found.paths[0] ?? null;
+}
+
+/** The nodes of a path with what people call them, and its edges, to be drawn. */
+export async function readPathEntities(path: FoundPath): Promise<{ nodes: DrawnEntity[]; edges: DrawnEntity[] }> {
+  const near = await Promise.all(path.nodes.map((id) => readNeighbours(path.type, id, { limit: 1 })));
+  const nodes = near.map((one, index) => one.nodes.find((node) => node.type === path.type && node.id === path.nodes[index])!);
+  const ends = new Map(nodes.map((node) => [node.id, node]));
+  const edges = path.edges.map((edge): DrawnEntity => ({ kind: "edge", type: edge.type, id: edge.id, label: edge.type, properties: {}, from: ends.get(edge.from)!, to: ends.get(edge.to)! }));
+  return { nodes, edges };
 }

@@ -2,7 +2,8 @@
 import type { Lint } from "./queries";
 import { readRefs } from "./refs";
 import { askJson, graphPath, ServerError, write } from "./server";
-import type { Commit, Diagnostic } from "./shapes";
+import type { Commit, Diagnostic, Value } from "./shapes";
+import { spellValue } from "./text";
 
 export interface Step {
   kind: string;
@@ -69,6 +70,6 @@ export function spellStep(step: Step): { what: string; subject: string; facts: s
   const subject = [step.type_name, step.property_name].filter(Boolean).join(".");
   const facts = Object.entries(step)
     .filter(([name]) => !SHOWN_APART.has(name))
-    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
+    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${spellValue(value as Value)}`);
   return { what: step.kind.replaceAll("_", " "), subject, facts: facts.join("; ") };
 }

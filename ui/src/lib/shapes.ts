@@ -7,6 +7,7 @@ export interface Branch {
   head: string;
   parent: string | null;
   head_at?: number;
+  head_actor?: string;
   created_at?: number;
   ahead?: number;
   behind?: number;
@@ -29,6 +30,7 @@ export interface LogCommit extends Commit {
   parents: { id: string; lane: number }[];
   branches: string[];
   tags: string[];
+  counts?: { inserted: number; updated: number; deleted: number } | null;
 }
 
 export interface Entity {
@@ -73,7 +75,8 @@ export interface TypeShape {
   kind: "node" | "edge";
   name: string;
   rows: number;
-  key: string[];
+  bytes: number;
+  fragments: number;
   from?: string;
   to?: string;
   cardinality?: string;

@@ -54,11 +54,21 @@ def list_files() -> frozenset[str]:
 def find_file(path: tuple[str, ...], *, packed: bool) -> PageFile | None:
     """Find the file of a path below `/ui`; every address of a view is the page itself."""
     name = "/".join(path)
-    if name in list_files():
-        return _read(name, packed=packed)
-    if path[:1] == ("assets",) or not list_files():
+    try:
+        if name in list_files():
+            return _read(name, packed=packed)
+        if path[:1] == ("assets",) or not list_files():
+            return None
+        return _read(PAGE, packed=packed)
+    except FileNotFoundError:
+        forget_files()
         return None
-    return _read(PAGE, packed=packed)
+
+
+def forget_files() -> None:
+    """Look at the disk anew: an upgrade put other files in the place of those that were known."""
+    list_files.cache_clear()
+    _read.cache_clear()
 
 
 @cache

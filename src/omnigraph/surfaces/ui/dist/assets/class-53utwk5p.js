@@ -1,1 +1,0 @@
-import{a as g}from"./attributes-EuemfPXR.js";import{an as A}from"./index--GkWIkKj.js";function S(i,m,f,C,o,r){var a=i[A];if(a!==f||a===void 0){var u=g(f,C,r);u==null?i.removeAttribute("class"):i.className=u,i[A]=f}else if(r&&o!==r)for(var t in r){var l=!!r[t];(o==null||l!==!!o[t])&&i.classList.toggle(t,l)}return r}export{S as s};
