@@ -1,7 +1,7 @@
 """Creating a graph, and opening one: migrate, recover interrupted writes, check the contract."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,21 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.locks import INIT
 from omnigraph.engine.session.engine import Engine, assemble
 from omnigraph.engine.session.settings import settings_of
-from omnigraph.errors import NotFound, SchemaContractError, UserInputError, warn_caller
+from omnigraph.errors import NotFound, OmniError, SchemaContractError, UserInputError, warn_caller
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import STRAYED_LOOKED_AT
 from omnigraph.manifest.accepted_schema import AcceptedSchema, bootstrap_contract
 from omnigraph.manifest.genesis import initialise
 from omnigraph.manifest.migrate import load_migrated
+from omnigraph.manifest.view import View, may_be_amid_change
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.lance.faults import make_moved_error
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.holders import Activity
 from omnigraph.storage.objects.cloud import prove_conditional_puts
+from omnigraph.values import dataclass
 
 
 def init_graph(
@@ -98,28 +100,61 @@ def reopen_graph(engine: Engine) -> Engine:
 
 
 def _recover_and_check(engine: Engine) -> Engine:
-    with _reading_ahead(engine):
-        _require_graph(engine)
-        if not engine.read_only:
+    with _reading_ahead(engine) as ahead:
+        if engine.read_only:
+            _require_readable(engine, ahead)
+        else:
+            _require_graph(engine)
             load_migrated(engine.manifest, MAIN)
             _refuse_strayed_recovery(engine)
             engine.recovery.sweep()
-        else:
-            engine.recovery.require_readable()
-    _require_contract(engine)
-    _warn_if_moved(engine)
+            if ahead is not None:
+                # Two threads that ask for a schema that is not cached yet would both read its files.
+                wait((ahead.schema,))
+            _require_contract(engine)
+        _warn_if_moved(engine, ahead)
     return engine.start()
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """What is read from afar while the manifest is read: the schema, and branches that look for their files elsewhere."""
+
+    schema: Future[AcceptedSchema]
+    strayed: Future[Mapping[str, str]]
+
+
 @contextmanager
-def _reading_ahead(engine: Engine) -> Iterator[None]:
-    """From afar, read the schema while the manifest is read; what fails here is asked again, and fails there."""
+def _reading_ahead(engine: Engine) -> Iterator[_Ahead | None]:
+    """From afar, ask at once what does not wait for the manifest; on a disk that would take longer than it asks."""
     if not engine.store.root.is_distant:
-        yield
+        yield None
         return
-    with ThreadPoolExecutor(1, "omnigraph-open") as ahead:
-        ahead.submit(carry_context(engine.contracts.current))
-        yield
+    with ThreadPoolExecutor(2, "omnigraph-open") as threads:
+        yield _Ahead(
+            threads.submit(carry_context(engine.contracts.current)),
+            threads.submit(carry_context(_find_strayed), engine),
+        )
+
+
+def _require_readable(engine: Engine, ahead: _Ahead | None) -> None:
+    """Refuse to read what is no graph, or what shows new tables through the old schema."""
+    if ahead is not None and _is_readable(engine, ahead):
+        return
+    _require_graph(engine)
+    engine.recovery.require_readable()
+    _require_contract(engine)
+
+
+def _is_readable(engine: Engine, ahead: _Ahead) -> bool:
+    """Whether the manifest and the schema, read at the same time, belong together; if not, or if one cannot be read, they are asked again."""
+    try:
+        view = View(
+            branch=MAIN, state=engine.manifest.current(MAIN), accepted=ahead.schema.result()
+        )
+    except OmniError:
+        return False
+    return not may_be_amid_change(view) and not view.accepted.is_staged
 
 
 def open_unsettled(
@@ -153,9 +188,13 @@ def _refuse_strayed_recovery(engine: Engine) -> None:
         engine.require_here(branch, f"recovery of {sidecar.operation_id}")
 
 
-def _warn_if_moved(engine: Engine) -> None:
+def _find_strayed(engine: Engine) -> Mapping[str, str]:
+    return engine.manifest.rows.branches_outside(STRAYED_LOOKED_AT)
+
+
+def _warn_if_moved(engine: Engine, ahead: _Ahead | None) -> None:
     """Say so when branches look for their files where the graph was before; main is not touched by that."""
-    strayed = engine.manifest.rows.branches_outside(STRAYED_LOOKED_AT)
+    strayed = _find_strayed(engine) if ahead is None else ahead.strayed.result()
     if strayed:
         names = ", ".join(f"'{name}'" for name in strayed)
         elsewhere = next(iter(strayed.values()))
