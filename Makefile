@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 
+# Every command here starts many processes; each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup hooks demo test check fmt faults spark soak bench lock typescript ui pictures reference walks report clean
 
 help:
@@ -76,7 +79,7 @@ ui: $(STAMP) ## build the explorer from ui/ with node and npm; the built page is
 	$(BIN)/python -m tests.support.explorer_build
 
 pictures: $(STAMP) ## take the pictures of the guide with a real browser
-	EXPLORER_PICTURES=1 $(BIN)/python -m pytest tests/browser -n 0
+	EXPLORER_PICTURES=1 $(BIN)/python -m pytest tests/browser -m "not soak" -n 0
 
 reference: $(STAMP) ## renew the tables of the reference that are made from the code
 	$(BIN)/python -m tests.support.reference

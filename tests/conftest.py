@@ -1,6 +1,7 @@
 """What every test shares: Hypothesis profiles, and failpoints that never leak."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -21,6 +22,9 @@ pytest_plugins = (
 for _name in [name for name in os.environ if name.startswith(("OMNIGRAPH_", "AWS_"))]:
     del os.environ[_name]
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+# Hundreds of tests start processes of this package: without bytecode on the disk each of them compiles every module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _CALM = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 # Every run sees the same examples: a change is judged by what it changed. `fresh` and `deep` look for new ones.

@@ -66,7 +66,7 @@ from omnigraph.errors import (
 )
 
 if TYPE_CHECKING:
-    from omnigraph.api.analytics import Projection, Scores, compare
+    from omnigraph.api.analytics import Projection, Scores
     from omnigraph.api.branches import Branch
     from omnigraph.api.comparisons import (
         Baseline,
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from omnigraph.api.description import Description
     from omnigraph.api.frames import rejects_frame
     from omnigraph.api.graph import Graph
+    from omnigraph.api.movers import compare
     from omnigraph.api.opening import discard_recovery, init, relocate
     from omnigraph.api.opening import open as open
     from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
@@ -187,7 +188,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "omnigraph.api.analytics": "Projection Scores compare",
+    "omnigraph.api.analytics": "Projection Scores",
     "omnigraph.api.branches": "Branch",
     "omnigraph.api.comparisons": (
         "Baseline Change ChangeBlock ChangePage ChangeStream Conflict Diff EntityHistory MergeResult"
@@ -195,6 +196,7 @@ _NAMES_OF = {
     "omnigraph.api.description": "Description",
     "omnigraph.api.frames": "rejects_frame",
     "omnigraph.api.graph": "Graph",
+    "omnigraph.api.movers": "compare",
     "omnigraph.api.opening": "discard_recovery init open relocate",
     "omnigraph.api.query_results": "Explanation QueryResult QueryStream",
     "omnigraph.api.reports": (

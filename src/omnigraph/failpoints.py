@@ -29,6 +29,7 @@ class Failpoint(StrEnum):
     SIDECAR_LIST = "recovery.sidecar_list"
     SIDECAR_LISTED = "recovery.post_sidecar_list_pre_read"
     ARMED = "mutation.post_sidecar_pre_commit"
+    ROWS_APPENDED = "mutation.post_append_pre_takeover"
     TABLE_COMMITTED = "mutation.post_table_commit"
     TABLES_COMMITTED = "mutation.post_finalize_pre_publisher"
     FORK_CREATED = "fork.post_create_pre_open"

@@ -18,6 +18,9 @@ RECORD_SHOWN_CHARS_MAX = 80
 LINE_SHOWN_CHARS_MAX = 160
 """A source line in a message is cut to this much around its caret."""
 
+SUGGESTED_CHARS_MAX = 200
+"""A longer name is no slip of a name that exists, and comparing it would take seconds."""
+
 SUGGESTIONS_MAX = 3
 """Names offered by did-you-mean."""
 
@@ -71,6 +74,12 @@ BRANCH_NAME_BYTES_MAX = 255
 
 BRANCH_FILE_BYTES_MAX = 200
 """A branch's ref is one file, '/' written as '%2F', and a file name is written under a longer temporary one."""
+
+FILE_BYTES_MAX = 255
+"""What a file system takes for one name."""
+
+PATH_CHARS_MAX = 4096
+"""What a system takes for a path; an address of an object store is shorter."""
 
 LOAD_CONCURRENCY = 8
 """Tables staged at once by a load."""
@@ -201,11 +210,21 @@ LOCK_TIMES_LOCKS_MAX = 256
 GROUP_MEMBERS_MAX = 64
 """Writes that share one publish at most: what one sidecar should name, and how long the first of them should wait."""
 
+GROUP_WAIT_SECONDS_MAX = 0.025
+"""How long the first of a group waits for others that prepare an insert on a local disk: twice what eight of them take, and
+about as long as the publish that each of them would make alone."""
+
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of rows that the writes of one publish bring at most; a larger write publishes alone."""
 
 DRAFT_COPIES_MAX = 64
 """Tables of an object store whose newest manifest a writer of groups keeps on the local disk."""
+
+DRAFT_FILE_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of the manifest file that a group on a local disk makes versions of; with a longer one Lance commits as fast."""
+
+DRAFT_FILES_MAX = 8
+"""Tables on a local disk whose newest manifest file a writer of groups keeps in memory."""
 
 DRAFT_PUTS_MAX = 16
 """Versions of tables that are put into an object store at the same time."""
@@ -331,6 +350,9 @@ VERSION_STEPS_MAX = 128
 IMAGE_CHUNKS_MAX = 8
 """Chunks of a derived image before it is made whole: kernels slow down with chunks."""
 
+SLICED_ROWS_MAX = 4
+"""Rows that are left out of an image by slices; a publish leaves out one, the head of its branch."""
+
 IMAGES_MAX = 64
 """Images of keyed rows kept per table: one per branch in use, and some past ones."""
 
@@ -391,6 +413,10 @@ each. Past this, changed rows come with one commit and take over in the next, wh
 
 SPAN_ROWS_DISTANT_MAX = 4_000_000
 """The same on an object store, where a commit is several requests."""
+
+REPLACED_ROWS_MAX = 16_384
+"""Rows of a table that a load in steps or a merge in steps replaces by one commit: Lance holds about 125 bytes of each
+while it commits. Past this, rows that replace others are appended first and take over in the next commit."""
 
 DELETIONS_CACHED_MAX = 1_024
 """Deletion files of few rows whose contents are kept in memory: they never change."""
@@ -569,3 +595,9 @@ KEY_ROUNDS_MAX = 3
 
 HISTORY_PROBES_MAX = 256
 """How often the history of an entity looks for an earlier life of its id before it says that it did not look further."""
+
+AUTHORED_COMMITS_MAX = 500
+"""Commits of an actor that a comparison looks into for what they changed."""
+
+COMMITS_COUNTED_MAX = 25
+"""Commits of a page of the log whose changes are counted: each is compared with its parent."""

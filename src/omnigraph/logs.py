@@ -12,6 +12,11 @@ class EventLogger:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anyone takes what happens in the course of things."""
+        return self._logger.isEnabledFor(logging.INFO)
+
     def info(self, event: str, **fields: object) -> None:
         """Send what happens in the course of things."""
         self._send(logging.INFO, event, fields)

@@ -10,7 +10,9 @@ from typing import Final, Protocol
 from omnigraph.values import dataclass
 
 _ULID_DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_ULID_CHARS, _ULID_RANDOM_BITS = 26, 80
+_ULID_PAIRS: Final = [first + second for first in _ULID_DIGITS for second in _ULID_DIGITS]
+_ULID_SHIFTS: Final = range(120, -1, -10)
+_ULID_RANDOM_BITS: Final = 80
 
 
 class Runtime(Protocol):
@@ -72,8 +74,7 @@ class SystemRuntime:
 
 def _encode_ulid(value: int) -> str:
     """Write a 128-bit number as a ULID; a package for it would take longer to load than a point query runs."""
-    shifts = range(5 * (_ULID_CHARS - 1), -1, -5)
-    return "".join(_ULID_DIGITS[value >> shift & 31] for shift in shifts)
+    return "".join([_ULID_PAIRS[value >> shift & 1023] for shift in _ULID_SHIFTS])
 
 
 SYSTEM = SystemRuntime()

@@ -13,8 +13,9 @@ from types import MappingProxyType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # To a type checker it is the standard decorator.
+    # To a type checker they are those of the standard library.
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, order=False, **options):
@@ -25,9 +26,15 @@ else:
 
         return define if cls is None else define(cls)
 
+    def replace(value, /, **changes):
+        """Copy a value with other fields, as `dataclasses.replace` does; the class wrote the copy out beforehand."""
+        return value.__replace__(**changes)
+
 
 _Write = Callable[[type], Callable[..., Any]]
 _DEFAULT, _MAKE, _SLOT = "_default_", "_make_", "_slot_"
+_KEPT = object()
+"""Stands for a field that a copy does not change."""
 
 
 def _define(cls: type, *, frozen: bool, eq: bool, order: bool, **options: Any) -> type:
@@ -40,6 +47,7 @@ def _define(cls: type, *, frozen: bool, eq: bool, order: bool, **options: Any) -
     shown: Any = cls.__repr__
     methods: dict[str, Any] = {"__repr__": _repr} if shown is object.__repr__ else {}
     methods["__init__"] = _defer(made, "__init__", _write_frozen_init if frozen else _write_init)
+    methods["__replace__"] = _defer(made, "__replace__", _write_replace)
     if eq:
         methods["__eq__"] = _defer(made, "__eq__", _write_eq)
         methods["__hash__"] = _defer(made, "__hash__", _write_hash) if frozen else None
@@ -99,6 +107,14 @@ def _write_any_init(
         body.append("self.__post_init__()")
     parameters = ["self", *by_position, *(["*", *by_name] if by_name else [])]
     return _compile(parameters, body or ["pass"], known)
+
+
+def _write_replace(cls: type) -> Callable[..., Any]:
+    names = [one.name for one in fields(cls) if one.init]
+    given = ", ".join(f"{name}=self.{name} if {name} is _KEPT else {name}" for name in names)
+    parameters = ["self", "/", *(["*"] if names else []), *(f"{name}=_KEPT" for name in names)]
+    # A class that inherits the method makes values of its own.
+    return _compile(parameters, [f"return self.__class__({given})"], {"_KEPT": _KEPT})
 
 
 def _parameter(one: Field[Any]) -> str:

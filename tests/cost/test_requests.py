@@ -1,6 +1,6 @@
 """What whole operations ask of an object store, request by request: flat in history, rows and tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -262,3 +262,41 @@ def test_a_probe_for_uniqueness_asks_as_often_for_64_rows_as_for_4(
     # Each probe passes the fragments that came since the last one; that one more is there now is all.
     assert len(many) - len(few) <= 1
     assert (many.of("LIST"), many.of("PUT")) == (few.of("LIST"), few.of("PUT"))
+
+
+def list_at_once(works: Iterable[Requests]) -> set[tuple[str, str]]:
+    """What was asked while another answer was awaited."""
+    return {(one.method, one.role) for work in works for one in work if one.inflight > 1}
+
+
+def test_a_read_only_open_and_its_first_answer_ask_at_once_what_does_not_wait(
+    graph: Graph, asked: Asked, counting_bucket: CountingBucket
+) -> None:
+    """Listings, then schema and manifest, then the manifest's rows; then both tables are opened at the same time."""
+    graph.mutate(EDGE, {"k": ""})
+    uri, options = f"{counting_bucket.uri}/graph", counting_bucket.storage_options
+    hop = 'query q() { match { $p: Person { name: "ada" }  $p knows $f } return { $f.mail } }'
+    counting_bucket.behave(latency=0.1)
+    opens, answers = [], []
+    for _ in range(3):
+        opened = list[Graph]()
+        find = partial(omnigraph.open, uri, storage_options=options, read_only=True)
+        opens.append(asked(lambda opened=opened, find=find: opened.append(find())))  # type: ignore[misc]
+        answers.append(asked(partial(opened[0].query, hop)))
+        opened[0].close()
+    assert max(map(len, opens)) <= 11
+    assert max(map(len, answers)) <= 12
+    # A thread may be late on a busy machine: all three together tell what is asked at once.
+    assert list_at_once(opens) & {("LIST", "manifest"), ("LIST", "other"), ("LIST", "ref")}
+    assert list_at_once(opens) & {("GET", "schema"), ("GET", "manifest")}
+    assert list_at_once(answers) & {("LIST", "manifest"), ("LIST", "other")}
+    assert list_at_once(answers) & {("HEAD", "manifest"), ("GET", "manifest")}
+
+
+def test_a_warm_query_asks_for_schema_and_manifest_at_once(
+    graph: Graph, asked: Asked, counting_bucket: CountingBucket
+) -> None:
+    graph.query(POINT)
+    counting_bucket.behave(latency=0.1)
+    looks = [asked(lambda: graph.query(POINT)) for _ in range(3)]
+    assert list_at_once(looks) & {("LIST", "manifest"), ("LIST", "other")}

@@ -1,19 +1,22 @@
 """Projections of real graphs: any commit, written back in one commit, compared between commits."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, OmniError, ResourceLimit, UserInputError
+from omnigraph.errors import LimitError, NotFound, OmniError, ResourceLimit, UserInputError
 
 SCHEMA = """
-node Port { code: String @key  rank: F64?  group: I64?  note: String? }
+node Port { code: String @key  rank: F64?  group: I64?  note: String?  near: F32? }
 node Ship { name: String @key }
 edge Feeds: Port -> Port { load: F64? }
 edge Calls: Ship -> Port
@@ -181,6 +184,19 @@ def test_projections_after_changes_are_those_of_a_fresh_handle(graph: Graph, see
         former = again
 
 
+def test_the_ends_of_many_new_edges_are_found_without_an_index_of_all_ids(tmp_path: Path) -> None:
+    with omnigraph.init(tmp_path / "many", SCHEMA) as graph:
+        graph.load(_ports(3_000) + _feeds([(n, n + 1) for n in range(2_999)]), mode="append")
+        graph.project(edges=["Feeds"])
+        graph.load(_feeds([(n, 2 * n) for n in range(1_200)]), mode="append")
+        now = graph.project(edges=["Feeds"])
+        assert now._plan.tables.nodes("Port").cached_id_index is None
+        with omnigraph.open(graph.uri) as fresh:
+            there = fresh.project(edges=["Feeds"])
+            assert now.edge_count == there.edge_count == 2_999 + 1_200
+            assert now.pagerank().to_arrow().equals(there.pagerank().to_arrow())
+
+
 def test_values_are_written_in_one_commit(graph: Graph) -> None:
     ranks = graph.project(edges=["Feeds"]).pagerank()
     graph.branch_create("ranks")
@@ -224,6 +240,7 @@ def test_several_types_and_distances(graph: Graph) -> None:
     assert undirected.edge_count == 2 * len(PAIRS) - loops
 
 
+NOTHING: Any = 5
 WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
     "unknown node": (lambda g: g.project(["Prt"], ["Feeds"]), NotFound, "did you mean 'Port'"),
     "unknown edge": (lambda g: g.project(edges=["Feds"]), NotFound, "did you mean 'Feeds'"),
@@ -240,7 +257,7 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
     "left out": (lambda g: g.project(["Port"], ["Calls"]), UserInputError, "end at Ship"),
     "empty": (lambda g: g.project(["Port"], []), UserInputError, "needs a node type"),
     "engine": (lambda g: g.project(edges=["Feeds"], spark="maybe"), UserInputError, "maybe"),
-    "text": (lambda g: g.project("Port", ["Feeds"]), UserInputError, "list of node types"),
+    "text": (lambda g: g.project("Port", ["Feeds"]), UserInputError, "list of names"),
     "start": (lambda g: g.project(edges=["Feeds"]).bfs("Port", "x"), NotFound, "'x'"),
     "damping": (lambda g: g.project(edges=["Feeds"]).pagerank(damping=1.5), UserInputError, "1.5"),
     "no number": (
@@ -273,7 +290,83 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
         UserInputError,
         "Person.rank",
     ),
+    "negative top": (
+        lambda g: g.project(edges=["Feeds"]).pagerank().top(-1),
+        UserInputError,
+        "'count' counts from 0",
+    ),
+    "no top": (
+        lambda g: g.project(edges=["Feeds"]).pagerank().top(True),
+        UserInputError,
+        "whole number",
+    ),
+    "negative movers": (
+        lambda g: omnigraph.compare(_rank(g), _rank(g), top=-2),
+        UserInputError,
+        "'top' counts from 0",
+    ),
+    "two algorithms": (
+        lambda g: omnigraph.compare(_rank(g), g.project(edges=["Feeds"]).degrees()),
+        UserInputError,
+        "an answer of pagerank and one of degrees",
+    ),
+    "no answer": (
+        lambda g: omnigraph.compare(_rank(g), NOTHING),
+        UserInputError,
+        "'after' is the answer",
+    ),
+    "no former answer": (
+        lambda g: g.project(edges=["Feeds"]).wcc(start=[1]),
+        UserInputError,
+        "'start' is the answer",
+    ),
+    "no flag": (
+        lambda g: g.project(edges={"Feeds": {"undirected": "no"}}),
+        UserInputError,
+        "True or False",
+    ),
+    "no options": (lambda g: g.project(edges={"Feeds": 1}), UserInputError, "are a mapping"),
+    "no nodes": (lambda g: g.project(3, ["Feeds"]), UserInputError, "'nodes' is a list"),
+    "no edges": (lambda g: g.project(edges=3), UserInputError, "'edges' is a list"),
+    "rounds": (
+        lambda g: g.project(edges=["Feeds"]).pagerank(iterations=1.5),
+        UserInputError,
+        "'iterations' is a whole number",
+    ),
+    "tolerance": (
+        lambda g: g.project(edges=["Feeds"]).pagerank(tolerance="no"),
+        UserInputError,
+        "'tolerance' is a number",
+    ),
+    "seed": (lambda g: g.project(edges=["Feeds"]).louvain(seed=-1), UserInputError, "'seed'"),
+    "seconds": (
+        lambda g: g.project(edges=["Feeds"], seconds_max=True),
+        UserInputError,
+        "'seconds_max' is a number",
+    ),
+    "no such time": (
+        lambda g: g.project(edges=["Feeds"], seconds_max=float("nan")).pagerank(),
+        LimitError,
+        "nan s",
+    ),
+    "texts": (lambda g: g.assign("Port.group", ["p1"], ["12"]), UserInputError, "it is no number"),
+    "truths": (lambda g: g.assign("Port.rank", ["p1"], [True]), UserInputError, "it is no number"),
+    "not finite": (
+        lambda g: g.assign("Port.rank", ["p1"], [float("nan")]),
+        UserInputError,
+        "it is not finite",
+    ),
+    "too large": (
+        lambda g: g.assign("Port.near", ["p1"], [1e300]),
+        UserInputError,
+        "it is not finite",
+    ),
+    "one text": (lambda g: g.assign("Port.group", "p1", [1, 2]), UserInputError, "'ids' is a list"),
 }
+
+
+def _rank(graph: Graph) -> omnigraph.Scores:
+    return graph.project(edges=["Feeds"]).pagerank()
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -310,3 +403,44 @@ def test_a_projection_past_the_bound_is_refused_before_it_is_read(graph: Graph) 
         assert found.reason == "about 7680 bytes fit into projection_bytes"
         with pytest.raises(ResourceLimit):
             enough.project(edges={"Feeds": {"undirected": True}}, spark=False)
+
+
+def test_weights_past_what_floats_count_are_rounded(tmp_path: Path) -> None:
+    schema = "node A { k: String @key }\nedge E: A -> A { w: U64 }"
+    with omnigraph.init(tmp_path / "wide", schema) as graph:
+        rows = [{"from": "a", "to": b, "w": w} for b, w in (("b", 2**63), ("c", 2**61 + 1))]
+        graph.load(pa.Table.from_pylist(rows, WIDE), type="E", mode="append", create_missing="A")
+        ranks = _ranks(graph.project(edges={"E": {"weight": "w"}}).dijkstra("A", "a"))
+    assert ranks == {"a": 0.0, "b": 2.0**63, "c": 2.0**61}
+
+
+WIDE = pa.schema([("from", pa.string()), ("to", pa.string()), ("w", pa.uint64())])
+
+
+def test_a_value_that_is_there_is_left_alone_though_it_is_null(graph: Graph) -> None:
+    assert graph.assign("Port.rank", ["p1", "p2"], [None, 1.0]).affected_nodes == 1
+    assert graph.assign("Port.rank", ["p1", "p2"], [None, None]).affected_nodes == 1
+    assert graph.assign("Port.rank", ["p1", "p2"], [None, None]).commit is None
+
+
+def test_groups_are_compared_by_their_members(graph: Graph) -> None:
+    """A node that comes first gives every component another number; that is no move."""
+    graph.load(_ports(39)[30:] + _feeds([(30, 31), (31, 32), (33, 34), (34, 35)]), mode="append")
+    before = graph.project(edges=["Feeds"]).wcc()
+    assert omnigraph.compare(before, before).num_rows == 0
+    graph.mutate("query q() { delete Feeds where load = 63.0 }")
+    graph.mutate('query q() { delete Port where code = "p38" }')
+    graph.load(_feeds([(36, 33)]), mode="append")
+    after = graph.project(edges=["Feeds"]).wcc()
+    moved = omnigraph.compare(before, after).to_pylist()
+    # p30 and p31 are left by p32, p36 joins three others, p38 is gone.
+    assert [one["id"] for one in moved] == ["p32", "p36", "p38"]
+    assert [one["after"] is None for one in moved] == [False, False, True]
+    assert {one["change"] for one in moved} == {None}
+    renumbered = replace(after, table=after.table.set_column(2, "value", [_mirror(after)]))
+    assert omnigraph.compare(after, renumbered).num_rows == 0
+
+
+def _mirror(scores: omnigraph.Scores) -> pa.Array:
+    values = scores.to_arrow()["value"]
+    return pc.subtract(pc.max(values), values).combine_chunks()

@@ -185,6 +185,29 @@ def test_a_branch_can_start_at_an_earlier_commit(graph: Graph) -> None:
     assert graph.commits(branch="old")[0].parent == start.id
 
 
+def test_a_branch_that_must_be_merged_stays_until_all_of_it_is(graph: Graph) -> None:
+    graph.branch_create("side")
+    graph.branch_create("between")
+    graph.branch_delete("between", merged_into="main")  # it has no commit of its own
+    graph.branch_create("between")
+    graph.mutate(ADD, {"n": "s"}, branch="side")
+    graph.mutate(ADD, {"n": "m"})
+    graph.merge("side", into="between")
+    with pytest.raises(omnigraph.BranchInUse, match="not merged into 'main'"):
+        graph.branch_delete("side", merged_into="main")
+    graph.merge("between")
+    graph.mutate(ADD, {"n": "late"}, branch="side")  # after the merge that brought the rest
+    for key in (None, "k"):
+        with pytest.raises(omnigraph.BranchInUse):
+            graph.branch_delete("side", merged_into="main", idempotency_key=key)
+    assert names(graph, branch="side") == ["a", "b", "c", "late", "s"]
+    graph.merge("side")
+    graph.branch_delete("side", merged_into="main")
+    assert names(graph) == ["a", "b", "c", "late", "m", "s"]
+    with pytest.raises(omnigraph.NotFound):
+        graph.branch_delete("side", merged_into="main")
+
+
 def test_making_and_deleting_a_branch_is_no_commit_and_moves_no_table(graph: Graph) -> None:
     before = ([c.id for c in graph.commits()], graph.snapshot().to_dict())
     graph.branch_create("side")

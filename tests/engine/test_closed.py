@@ -76,6 +76,7 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
     "index_status": lambda graph: graph.index_status(),
     "optimize": lambda graph: graph.optimize(),
     "cleanup": lambda graph: graph.cleanup(keep=1),
+    "cleanup_preview": lambda graph: graph.cleanup_preview(keep=1),
     "export_lines": lambda graph: list(graph.export_lines()),
     "relocate": lambda graph: graph.relocate(),
     "repair": lambda graph: graph.repair(),

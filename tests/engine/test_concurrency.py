@@ -12,6 +12,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+from omnigraph.ids import TableKey, Version
 from tests.support.s3 import Bucket
 from tests.support.writers import in_processes, in_threads
 
@@ -193,3 +194,22 @@ def test_edges_and_their_endpoints_are_written_at_the_same_time(tmp_path: Path) 
     assert in_threads([nodes, edges, edges]) == [None] * 3
     assert (graph.table("P").num_rows, graph.table("E").num_rows) == (19, 30)
     assert_one_chain(graph, 46)
+
+
+def test_a_table_is_read_while_recovery_looks_at_its_transactions(tmp_path: Path) -> None:
+    """Both use the handle of the same version, which Lance lends to one call alone for as long as some calls take."""
+    graph = omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
+    graph.load([{"type": "Person", "data": {"name": "a"}}], mode="append")
+    tables = graph._engine.store.tables
+    at = graph.snapshot()._view.snapshot.entry(TableKey("node:Person")).at
+
+    def look() -> None:
+        for _ in range(300):
+            (made,) = tables.transactions(at.path, at.branch, Version(at.version - 1), at.version)
+            assert made.uuid is not None
+
+    def read() -> None:
+        for _ in range(3_000):
+            assert tables.head(at.path, at.branch) == at.version
+
+    assert in_threads([look, look, read, read]) == [None] * 4

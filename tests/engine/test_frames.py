@@ -1,6 +1,5 @@
 """Results, diffs, the feed and whole snapshots as frames of this process."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,14 @@ from hypothesis import HealthCheck, given, reject, settings
 import omnigraph
 from omnigraph import Graph
 from omnigraph.errors import CursorRejected, NotFound, QueryError, UserInputError
-from tests.support.frame_graphs import apply_changes, make_graph, make_harbour, read_state
+from tests.support.frame_graphs import (
+    apply_changes,
+    make_chain,
+    make_graph,
+    make_harbour,
+    read_state,
+    writing,
+)
 from tests.support.random_reads import read_texts
 
 AGES = "query q() { match { $p: Person  $p.age >= 0 } return { $p.name as name, $p.age as age } order { $p.name } }"
@@ -131,8 +137,6 @@ def test_the_frames_of_a_snapshot_are_all_types_and_all_vertices_and_edges(graph
 
 
 def test_a_property_that_means_two_types_is_in_the_frames_of_its_types_only(tmp_path: Path) -> None:
-    import omnigraph
-
     schema = (
         "node A { k: String @key  n: I64?  type: String? }\nnode B { k: String @key  n: String? }"
     )
@@ -154,33 +158,19 @@ def test_frames_show_one_commit_whatever_is_written_meanwhile(graph: Graph) -> N
 
 
 def test_frames_are_consistent_while_a_writer_commits(tmp_path: Path) -> None:
-    schema = "node A { k: I64 @key }\nedge E: A -> A\n"
-    with omnigraph.init(tmp_path / "g", schema) as graph:
-        graph.load([{"type": "A", "data": {"k": 0}}], mode="append")
-        writes, done = 12, threading.Event()
-
-        def write() -> None:
-            with omnigraph.open(graph.uri) as writer:
-                for n in range(1, writes):
-                    node = {"type": "A", "data": {"k": n}}
-                    edge = {"edge": "E", "from": str(n), "to": str(n - 1)}
-                    writer.load([node, edge], mode="append")
-            done.set()
-
-        thread = threading.Thread(target=write)
-        thread.start()
+    with make_chain(tmp_path / "g") as graph:
         seen = set()
-        while True:
-            last = done.is_set()
-            frames = graph.frames()
-            nodes = sorted(frames["A"]["k"].to_pylist())
-            assert nodes == list(range(len(nodes)))
-            ends = sorted(map(int, frames.edges["src"].to_pylist()))
-            assert ends == nodes[1:], "edges of the same commit as the nodes"
-            assert frames.vertices.num_rows == len(nodes)
-            seen.add(frames.commit)
-            if last:
-                break
-        thread.join()
-        assert len(nodes) == writes
+        with writing(graph, 12) as done:
+            while True:
+                last = done.is_set()
+                frames = graph.frames()
+                nodes = sorted(frames["A"]["k"].to_pylist())
+                assert nodes == list(range(len(nodes)))
+                ends = sorted(map(int, frames.edges["src"].to_pylist()))
+                assert ends == nodes[1:], "edges of the same commit as the nodes"
+                assert frames.vertices.num_rows == len(nodes)
+                seen.add(frames.commit)
+                if last:
+                    break
+        assert len(nodes) == 12
         assert len(seen) > 1

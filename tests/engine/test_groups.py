@@ -1,6 +1,9 @@
 """Writers that wait at the same time share one publish, and each keeps a commit of its own."""
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import MutationResult
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.engine import joint_commit
+from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.limits import GROUP_MEMBERS_MAX
 from tests.support.joined import write_together
 from tests.support.once import once
@@ -75,6 +80,34 @@ def test_a_lone_writer_is_no_group(graph: Graph) -> None:
     assert graph.mutate(ADD, {"name": "x", "mail": None}).commit.group is None  # type: ignore[union-attr]
 
 
+def test_a_writer_that_prepares_an_insert_is_let_into_the_group_of_one_that_is_ready(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joint_commit, "GROUP_WAIT_SECONDS_MAX", PARK_SECONDS_MAX)
+    with ThreadPoolExecutor(2) as pool, parked(Failpoint.PREPARED) as preparing:
+        late = pool.submit(add(graph, "late"))
+        assert preparing.reached.wait(PARK_SECONDS_MAX)
+        ready = pool.submit(add(graph, "ready"))
+        assert not wait([ready], 0.05).done
+        preparing.release()
+        made = commits_of([ready.result(), late.result()])
+    assert made[0].group == made[1].group is not None
+    assert made[1].parent == made[0].id
+    assert_settled(graph)
+
+
+def test_a_writer_that_takes_long_to_prepare_is_not_waited_for(graph: Graph) -> None:
+    with ThreadPoolExecutor(1) as pool, parked(Failpoint.PREPARED) as preparing:
+        late = pool.submit(add(graph, "late"))
+        assert preparing.reached.wait(PARK_SECONDS_MAX)
+        (ready,) = commits_of([add(graph, "ready")()])
+        assert ready.group is None
+        preparing.release()
+        (made,) = commits_of([late.result()])
+    assert made.parent == ready.id
+    assert_settled(graph)
+
+
 def test_a_member_that_fails_leaves_and_only_its_caller_hears_of_it(graph: Graph) -> None:
     head = graph.commits()[0].id
     told = write_together(
@@ -94,6 +127,27 @@ def test_a_member_that_fails_leaves_and_only_its_caller_hears_of_it(graph: Graph
     assert kinds == [result, *refused, result, result, "ConstraintError"]
     assert len({commit.group for commit in commits_of(told)}) == 1
     assert names(graph) == ["a", "b", "c", "f"]
+    assert_settled(graph)
+
+
+def test_inserts_of_one_key_in_one_group_leave_one_row(tmp_path: Path) -> None:
+    """Rows that were prepared before the group are kept where their ids are new, and prepared again where they are not."""
+    schema = "node Plain { name: String @key  n: I32? }"
+    graph = omnigraph.init(tmp_path / "plain", schema, config=QUIET)
+    text = "query put($name: String, $n: I32) { insert Plain { name: $name, n: $n } }"
+
+    def put(name: str, n: int) -> Any:
+        return lambda: graph.mutate(text, {"name": name, "n": n})
+
+    written = [("x", 1), ("y", 2), ("x", 3), ("z", 4), ("y", 5), ("x", 6)]
+    made = commits_of(write_together(graph, [put(*one) for one in written]))
+    assert len(made) == len(written)
+    assert len({commit.group for commit in made}) == 1
+    expected: dict[str, int] = {}
+    for commit, (name, n) in zip(made, written, strict=True):
+        expected[name] = n
+        rows = graph.table("Plain", at=commit.id).to_pylist()
+        assert sorted((row["name"], row["n"]) for row in rows) == sorted(expected.items())
     assert_settled(graph)
 
 
@@ -145,7 +199,11 @@ def test_a_branch_does_not_begin_amid_a_group(graph: Graph) -> None:
     assert names(graph.on("side")) == ["a", "b", "x", "y"]
 
 
-def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(graph: Graph) -> None:
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(
+    graph: Graph, switch: str
+) -> None:
+    writer = omnigraph.open(graph.uri, config={**QUIET, "unofficial_lance": switch})
     seen: list[dict[str, Any]] = []
 
     def look() -> None:
@@ -153,20 +211,22 @@ def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(graph
         seen.append(json.loads(path.read_text()))
 
     with armed(Failpoint.GROUP_ARMED, look), armed(Failpoint.GROUP_CONFIRMED, look):
-        write_together(graph, [add(graph, "x", actor="ada"), add(graph, "y", actor="bo")])
+        write_together(writer, [add(writer, "x", actor="ada"), add(writer, "y", actor="bo")])
     named, confirmed = seen
     assert (named["schema_version"], named["writer_kind"]) == (4, str(WriterKind.GROUP))
     assert [member["actor_id"] for member in named["members"]] == ["ada", "bo"]
-    assert [member["tables"] for member in named["members"]] == [[], []]
+    if switch == "off":
+        assert [member["tables"] for member in named["members"]] == [[], []]
+    else:
+        # Drafts have their versions before the sidecar is armed.
+        assert named == confirmed
     versions = [member["tables"][0]["post_commit_pin"] for member in confirmed["members"]]
     assert versions == [confirmed["tables"][0]["expected_version"] + n for n in (1, 2)]
     assert confirmed["tables"][0]["confirmed_version"] == versions[-1]
 
 
-def test_a_stranger_who_moves_a_table_under_a_group_sends_its_members_on_alone(
-    graph: Graph,
-) -> None:
-    """The stranger takes no locks, as another program would not."""
+def stray_append(graph: Graph) -> Callable[[], None]:
+    """An append of a stranger, who takes no locks, as another program would not."""
     engine = omnigraph.open(graph.uri, config=QUIET)._engine
 
     def append() -> None:
@@ -177,10 +237,48 @@ def test_a_stranger_who_moves_a_table_under_a_group_sends_its_members_on_alone(
         rows = rows.set_column(0, rows.schema.field("id"), [["stray"]])
         tables.commit_staged(tables.stage_append(head, rows), operation_id="stray", lock=None)  # type: ignore[arg-type]
 
-    with armed(Failpoint.GROUP_MEMBER_LANDED, once(append)):
-        told = write_together(graph, [add(graph, "x"), add(graph, "y"), add(graph, "z")])
+    return once(append)
+
+
+def test_a_stranger_who_moves_a_table_under_a_group_sends_its_members_on_alone(
+    graph: Graph,
+) -> None:
+    official = omnigraph.open(graph.uri, config={**QUIET, "unofficial_lance": "off"})
+    with armed(Failpoint.GROUP_MEMBER_LANDED, stray_append(graph)):
+        told = write_together(official, [add(official, name) for name in "xyz"])
     assert [commit.group for commit in commits_of(told)] == [None] * 3
     assert names(graph) == ["a", "b", "x", "y", "z"]
     (row,) = graph.recoveries()
     assert (row.writer_kind, str(row.recovery_kind)) == ("Group", "RolledBack")
     assert_settled(graph)
+
+
+def test_a_reader_of_a_version_that_somebody_else_made_does_not_hear_of_the_group(
+    graph: Graph,
+) -> None:
+    """The group has a draft of that version, which cannot land any more; its members hear of it, and nobody else."""
+    entry = graph._engine.manifest.current(MAIN).snapshot.entries[TableKey("node:Person")]
+    taken = replace(entry.at, version=Version(entry.version + 1))
+    stray, counts = stray_append(graph), []
+
+    def read_stray() -> None:
+        stray()
+        counts.append(graph._engine.store.tables.open(taken).count())
+
+    with armed(Failpoint.GROUP_MEMBER_LANDED, once(read_stray)):
+        told = write_together(graph, [add(graph, name) for name in "xyz"])
+    assert counts == [entry.row_count + 1]
+    assert all(isinstance(one, omnigraph.DriftError) for one in told)
+    assert names(graph) == ["a", "b"]
+    assert graph.pending_recoveries() == []
+
+
+def test_a_stranger_who_moves_a_table_before_any_draft_landed_is_left_to_repair(
+    graph: Graph,
+) -> None:
+    """As for a writer alone: nothing of the group is there, so that nothing is rolled back."""
+    with armed(Failpoint.GROUP_MEMBER_LANDED, stray_append(graph)):
+        told = write_together(graph, [add(graph, name) for name in "xyz"])
+    assert all(isinstance(one, omnigraph.DriftError) for one in told)
+    assert names(graph) == ["a", "b"]
+    assert graph.pending_recoveries() == []

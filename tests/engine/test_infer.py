@@ -262,3 +262,69 @@ def test_a_graph_gets_types_beside_its_own(tmp_path: Path) -> None:
     assert graph.load({"Ship": ships, "Visits": ends}, mode="append").total_rows == 5
     with pytest.raises(UserInputError, match="a type for each"):
         graph.schema_from({"Port": ships})
+
+
+NUMBERS: dict[str, tuple[list[str], str]] = {
+    "the largest": (["9223372036854775807", "-9223372036854775808"], "I64"),
+    "past I64": (["9223372036854775808", "18446744073709551615"], "U64"),
+    "past U64": (["1", "18446744073709551616"], "String"),
+    "negative past I64": (["-9223372036854775809", "1"], "String"),
+    "spelled floats": (["0.30000000000000004", "2.50", "1e3"], "F64"),
+    "long fractions": (["0.12345678901234567890", "1.5"], "String"),
+    "past floats": (["1e400", "1.5"], "String"),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_digit_of_a_csv_is_lost(tmp_path: Path, name: str) -> None:
+    texts, expected = NUMBERS[name]
+    path = tmp_path / "item.csv"
+    path.write_text("code,n\n" + "".join(f"c{i},{one}\n" for i, one in enumerate(texts)))
+    proposal = omnigraph.infer_schema(path)
+    assert f"n: {expected}\n" in proposal.source
+    with omnigraph.init(tmp_path / "g", proposal.source) as graph:
+        graph.load(path, type="Item", mode="append", spark=False)
+        stored = graph.table("Item")["n"].to_pylist()
+    for one, text in zip(stored, texts, strict=True):
+        assert Decimal(str(one)) == Decimal(text)
+
+
+def test_numbers_of_json_keep_their_digits_or_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "item.jsonl"
+    rows = [{"code": "a", "wide": 2**63, "huge": 10**20 + 1, "mixed": 0.5, "list": [{"x": 1}]}]
+    rows += [{"code": "b", "wide": 2**64 - 1, "huge": 1, "mixed": 2**53 + 1, "list": []}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    proposal = omnigraph.infer_schema(path)
+    assert "wide: U64" in proposal.source
+    risks = {one.property_name: one.risk for one in proposal.risks}
+    assert risks.keys() == {"huge", "mixed", "list"}
+    assert (
+        risks["huge"] == risks["mixed"] == "an F64 has some 15 digits, which 1 of 2 values exceed"
+    )
+    assert "a load refuses list" in str(risks["list"])
+
+
+@pytest.mark.parametrize("as_records", [False, True])
+def test_values_of_several_kinds_are_told(tmp_path: Path, as_records: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"name": "a", "size": 1, "tags": ["x"], "note": "1", "flag": None},
+        {"name": "b", "size": "two", "tags": {"x": 1}, "note": "2", "flag": True},
+    ]
+    kept = [{"type": "Thing", "data": row} for row in rows] if as_records else rows
+    path = tmp_path / "thing.jsonl"
+    path.write_text("\n".join(map(json.dumps, kept)))
+    proposal = omnigraph.infer_schema(path)
+    ending = "and a load takes only texts; turn the column into texts first"
+    assert {one.place: one.risk for one in proposal.risks} == {
+        "Thing.size": f"JSON has number, text here, {ending}",
+        "Thing.tags": f"JSON has array, object here, {ending}",
+    }
+
+
+def test_edges_between_two_types_are_found_though_other_columns_hold_keys_by_chance() -> None:
+    people = pa.table({"id": ["1", "2", "3"], "age": [7, 8, 9]})
+    things = pa.table({"sku": ["s1", "s2", "1"], "price": [1, 2, 3]})
+    links = pa.table({"src": ["1", "2", "3"], "dst": ["s1", "s2", "1"]})
+    proposal = omnigraph.infer_schema({"Person": people, "Thing": things, "Buys": links})
+    assert "edge Buys: Person -> Thing" in proposal.source
+    assert "node Thing {\n  sku: String @key\n  price: I64\n}" in proposal.source

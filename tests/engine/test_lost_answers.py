@@ -1,12 +1,16 @@
 """An object store does what it is asked and its answer is lost: the client asks again, and meets its own work."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.errors import BranchExists
+from omnigraph.failpoints import Failpoint, armed
+from tests.support.joined import write_together
+from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled
@@ -88,3 +92,18 @@ def test_a_branch_of_another_is_never_taken_for_ones_own(bucket: Bucket) -> None
 
     for name in ("one", "two"):
         assert sorted(in_threads(create, [(one, name) for one in handles])) == [False, False, True]
+
+
+def test_the_confirmation_of_a_group_is_recognised(counting_bucket: CountingBucket) -> None:
+    """The update lands what the insert before it drafted, so that the sidecar is written twice."""
+    graph = made(counting_bucket)
+    lose = partial(counting_bucket.break_next, "PUT", r"__recovery/", after=True)
+    writes = [
+        partial(graph.mutate, 'query m() { insert Person { k: "e" } }'),
+        partial(graph.mutate, 'query m() { update Person set { n: 7 } where k = "a" }'),
+    ]
+    with armed(Failpoint.GROUP_LANDED, once(lose)):
+        told = write_together(graph, writes)
+    assert not any(isinstance(one, BaseException) for one in told), told
+    assert len({commit.group for commit in graph.commits()[:2]}) == 1
+    assert_settled(graph)

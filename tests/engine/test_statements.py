@@ -257,6 +257,45 @@ def test_an_edge_is_absent_where_none_is_between_its_ends(graph: Graph) -> None:
     assert both.affected_edges == 1
 
 
+def test_an_upsert_behind_a_match_reads_the_row_that_is_there(graph: Graph) -> None:
+    text = (
+        "match { $p: Person $p $k:knows $q } upsert Person { name: $q.name } "
+        "set { n: coalesce($.n, 0) + count { $x knows $q }, age: coalesce($.age, 100) } returning { id, n, age, created }"
+    )
+    found = sorted(tuple(row.values()) for row in run(graph, text).rows)
+    # Two edges end at cy: both give the same values, and the row is written once.
+    assert found == [("bo", 1, 41, False), ("cy", 2, 100, False), ("cy", 2, 100, False)]
+    run(
+        graph,
+        'match { $p: Person { name: "ada" } } upsert Person { name: concat($p.name, "2") } set { n: $.n, age: $p.age }',
+    )
+    new = 'match { $p: Person { name: "ada2" } } return { $p.n, $p.age, $p.tags }'
+    assert rows(graph, new) == [(None, 36, None)]
+    # The row of the statement is the one of that key, not the one that the match binds.
+    run(
+        graph,
+        'match { $p: Person { name: "bo" } } upsert Person { name: "ada" } set { n: $.n + 1, age: $.age + $p.age }',
+    )
+    assert rows(graph, 'match { $p: Person { name: "ada" } } return { $p.n, $p.age, $p.tags }') == [
+        (2, 77, ["x"])
+    ]
+
+
+def test_an_upsert_behind_a_match_that_gives_one_row_different_values_is_refused(
+    graph: Graph,
+) -> None:
+    text = 'match { $p: Person $p $k:knows $q } upsert Person { name: "new" } set { n: coalesce($.n, 0) + coalesce($k.since, 0) }'
+    with pytest.raises(omnigraph.DataError, match="W06"):
+        run(graph, text)
+    assert rows(graph, 'match { $p: Person { name: "new" } } return { $p }') == []
+
+
+def test_a_block_cannot_use_the_row_of_an_upsert(graph: Graph) -> None:
+    text = "match { $p: Person } upsert Person { name: $p.name } set { n: count { $p knows $q $q.n > $.n } }"
+    with pytest.raises(omnigraph.QueryError, match=r"T73.*\$\."):
+        run(graph, text)
+
+
 def test_an_upsert_keeps_what_it_does_not_name(graph: Graph) -> None:
     text = "query m($n: String) { upsert Person { name: $n } set { n: coalesce($.n, 100) + 1 } returning { id, n, age, created } }"
     assert list(run(graph, text, {"n": "ada"}).rows) == [

@@ -101,6 +101,7 @@ SHORT_OWNED = frozenset({"insert", "merge"})
 TWINS = {
     "test_a_failed_write_is_whole_or_absent": "test_a_killed_write_is_whole_or_absent",
     "test_a_failed_load_is_whole_or_absent": "test_a_killed_load_is_whole_or_absent",
+    "test_a_load_of_two_commits_that_fails_is_whole_or_absent": "test_a_load_of_two_commits_that_is_killed_is_whole_or_absent",
     "test_a_merge_that_fails_anywhere_is_whole_or_absent": "test_a_merge_killed_anywhere_is_whole_or_absent",
     "test_a_group_that_fails_is_whole_or_absent": "test_a_group_that_is_killed_is_whole_or_absent",
 }

@@ -35,6 +35,7 @@ MATRIX: Final[dict[str, str]] = {
     "M9": f"{REFUSALS}::test_m9_a_write_whose_half_was_published_by_another_is_completed",
     "M12": f"{WRITES}::test_m12_an_acknowledged_write_survives_a_death",
     "M14": f"{REFUSALS}::test_m14_a_recovery_for_nobody_names_nobody",
+    "M16": "test_bulk_loads.py::test_a_load_of_two_commits_that_fails_is_whole_or_absent",
     # groups of mutations and loads
     **{f"G{n}": "test_groups.py::test_a_group_that_fails_is_whole_or_absent" for n in range(1, 13)},
     "G13": "test_groups.py::test_a_group_whose_versions_landed_in_part_is_taken_back",
@@ -128,7 +129,7 @@ NOT_APPLICABLE: Final[dict[str, str]] = {
 }
 
 ROWS: Final[dict[str, int]] = {
-    "M": 15,
+    "M": 16,
     "G": 13,
     "D": 3,
     "K": 7,
@@ -191,6 +192,7 @@ READERS: Final = frozenset(
         "changes",
         "changes_frame",
         "changes_stream",
+        "cleanup_preview",
         "close",
         "commit",
         "commit_changes",

@@ -1,6 +1,6 @@
 """The fault matrix as data: where a write is interrupted, and what the next write and the next open make of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -28,7 +28,7 @@ class Effect(StrEnum):
 class Row:
     """One row: a failpoint, its action when it is an error, and both results.
 
-    `acknowledged`: the caller is told of success although the fault fired.
+    `acknowledged`: the caller is told of success although the fault fired. `moved`: so many tables are taken back.
     """
 
     id: str
@@ -37,6 +37,7 @@ class Row:
     heal: Effect
     open: Effect
     acknowledged: bool = False
+    moved: int = 1
     places: tuple[str, ...] = ("main", "owned", "fresh")
 
     @property
@@ -77,6 +78,12 @@ WRITE_ROWS: Final = (
 )
 """Rows 8.1 and 8.3 for mutations and loads: on `owned` they are M13, on `fresh` K6 (M6) and K7 (M4)."""
 
+TAKEOVER_ROWS: Final = (
+    Row(id="M16", point=Failpoint.ROWS_APPENDED, heal=Effect.DEFERRED, open=Effect.BACK, moved=2),
+    *(row for row in WRITE_ROWS if row.id in ("M3", "K2", "M4", "M6", "M7", "M10", "M11")),
+)
+"""Rows of a load that replaces so many rows that each table takes two commits."""
+
 GROUP_ROWS: Final = (
     Row(
         id="G1",
@@ -110,3 +117,14 @@ GROUP_ROWS: Final = (
     ),
 )
 """Rows of the windows of a group; before its sidecar is armed, an error lets its members go on alone."""
+
+DRAFTED_GROUP_ROWS: Final = (
+    *(
+        replace(row, heal=Effect.NOTHING, open=Effect.NOTHING, acknowledged=True)
+        if row.point in (Failpoint.GROUP_TABLE_COMMITTED, Failpoint.GROUP_MEMBER_LANDED)
+        else row
+        for row in GROUP_ROWS
+    ),
+    Row(id="G13", point=Failpoint.GROUP_VERSION_PUT, heal=Effect.DEFERRED, open=Effect.BACK),
+)
+"""The same of a group whose inserts are drafts until an update among them has to read: nothing is armed before."""

@@ -17,8 +17,9 @@ from omnigraph.ids import BranchName
 from omnigraph.pipeline.local import LocalRunner
 from tests.faults import test_writes as writes
 from tests.faults.conftest import PLACES, Stage
-from tests.faults.rows import WRITE_ROWS, Row
+from tests.faults.rows import TAKEOVER_ROWS, WRITE_ROWS, Row
 from tests.support.child import KILLED, run_child
+from tests.support.replacing import two_commits
 from tests.support.settled import assert_settled
 from tests.support.story import ACTOR, WRITES
 
@@ -28,6 +29,12 @@ CELLS = [
     for name in ("append", "merge", "overwrite")
     for place in PLACES
     if place in row.places and (name == "merge" or place == "main")
+]
+TWO_COMMITS = [
+    pytest.param(row, place, id=f"{row.id}-{place}")
+    for row in TAKEOVER_ROWS
+    for place in PLACES
+    if place in row.places
 ]
 
 
@@ -86,17 +93,52 @@ def test_a_failed_load_is_whole_or_absent(
 def test_a_killed_load_is_whole_or_absent(
     row: Row, name: str, place: str, stage: Callable[[str, str], Stage]
 ) -> None:
-    story = in_steps(stage)(name, place)
+    kill_and_reopen(row, name, place, in_steps(stage), perform)
+
+
+def kill_and_reopen(
+    row: Row,
+    name: str,
+    place: str,
+    stage: Callable[[str, str], Stage],
+    work: Callable[[str, str, str], None],
+) -> None:
+    """Write a story in a child that dies, and open the graph again."""
+    story = stage(name, place)
     with story.open(read_only=True) as graph:
         before = writes.look(graph, story)
     failpoints = f"{row.point.value}={row.exit}"
-    assert run_child(perform, story.uri, name, place, failpoints=failpoints) == KILLED
+    assert run_child(work, story.uri, name, place, failpoints=failpoints) == KILLED
     assert len(list(Path(story.uri).glob("__staging/*.json"))) == 1
     with story.open(read_only=True) as graph:
         operation = writes.pending(graph, row.open)
     graph = story.open()
     assert_settled(graph)
-    writes.assert_settled_as(row.open, graph, story, before, operation)
+    writes.assert_settled_as(row.open, graph, story, before, operation, row.moved)
     writes.follow_up(graph, story, row.open)
     assert_settled(graph)
     writes.assert_reopens_unchanged(graph, story)
+
+
+# ---- two commits of each table
+
+
+def perform_in_two_commits(uri: str, name: str, branch: str) -> None:
+    """What a child process does when rows are replaced in two commits."""
+    with two_commits():
+        perform(uri, name, branch)
+
+
+@pytest.mark.parametrize(("row", "place"), TWO_COMMITS)
+def test_a_load_of_two_commits_that_fails_is_whole_or_absent(
+    row: Row, place: str, stage: Callable[[str, str], Stage]
+) -> None:
+    with two_commits():
+        writes.test_a_failed_write_is_whole_or_absent(row, "merge", place, in_steps(stage))
+
+
+@pytest.mark.parametrize(("row", "place"), TWO_COMMITS)
+def test_a_load_of_two_commits_that_is_killed_is_whole_or_absent(
+    row: Row, place: str, stage: Callable[[str, str], Stage]
+) -> None:
+    kill_and_reopen(row, "merge", place, in_steps(stage), perform_in_two_commits)

@@ -16,7 +16,7 @@ from omnigraph.ids import RECOVERY_ACTOR, OperationId
 from omnigraph.limits import LEASE_SECONDS
 from omnigraph.recovery.audit import RecoveryKind
 from omnigraph.runtime import SystemRuntime
-from tests.faults.rows import GROUP_ROWS, WRITE_ROWS, Effect, Row
+from tests.faults.rows import DRAFTED_GROUP_ROWS, GROUP_ROWS, WRITE_ROWS, Effect, Row
 from tests.support.child import KILLED, run_child
 from tests.support.joined import perform_together, write_member, write_together
 from tests.support.once import once
@@ -26,11 +26,22 @@ from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import BASE, SCHEMA, Content, content
 
 QUIET = {"maintenance": "off"}
-ROWS = {1: [row for row in WRITE_ROWS if "main" in row.places], 2: GROUP_ROWS, 8: GROUP_ROWS}
+OFFICIAL = {**QUIET, "unofficial_lance": "off"}
+"""Lance commits every member; else inserts are drafts."""
+LONE_ROWS = [row for row in WRITE_ROWS if "main" in row.places]
 """A writer that finds nobody waiting is a group of one, and passes the windows of a lone write."""
+ROWS = {
+    "alone": (1, QUIET, LONE_ROWS),
+    "two": (2, OFFICIAL, GROUP_ROWS),
+    "two-drafted": (2, QUIET, DRAFTED_GROUP_ROWS),
+    "eight": (8, OFFICIAL, GROUP_ROWS),
+    "eight-drafted": (8, QUIET, DRAFTED_GROUP_ROWS),
+}
 CELLS = [
-    pytest.param(row, size, id=f"{row.id}-{size}", marks=[pytest.mark.soak] if size > 2 else [])
-    for size, rows in ROWS.items()
+    pytest.param(
+        row, size, config, id=f"{name}-{row.id}", marks=[pytest.mark.soak] if size > 2 else []
+    )
+    for name, (size, config, rows) in ROWS.items()
     for row in rows
 ]
 BEFORE_LOCKS = {Failpoint.PREPARED, Failpoint.SIDECAR_LIST}
@@ -76,22 +87,23 @@ class Expected:
 # ---- as an error, and as a death
 
 
-@pytest.mark.parametrize("size", ROWS)
-def test_every_window_that_a_group_passes_has_a_row(size: int, uri: str) -> None:
-    graph = omnigraph.open(uri, config=QUIET)
+@pytest.mark.parametrize("name", ROWS)
+def test_every_window_that_a_group_passes_has_a_row(name: str, uri: str) -> None:
+    size, config, rows = ROWS[name]
+    graph = omnigraph.open(uri, config=config)
     passed: set[Failpoint] = set()
     with ExitStack() as stack:
         for point in Failpoint:
             stack.enter_context(armed(point, partial(passed.add, point)))
         write_together(graph, [partial(write_member, graph, n) for n in range(size)])
-    assert passed - BEFORE_LOCKS == {row.point for row in ROWS[size]}
+    assert passed - BEFORE_LOCKS == {row.point for row in rows}
 
 
-@pytest.mark.parametrize(("row", "size"), CELLS)
+@pytest.mark.parametrize(("row", "size", "config"), CELLS)
 def test_a_group_that_fails_is_whole_or_absent(
-    row: Row, size: int, uri: str, expected: Expected
+    row: Row, size: int, config: Mapping[str, str], uri: str, expected: Expected
 ) -> None:
-    graph = omnigraph.open(uri, config=QUIET)
+    graph = omnigraph.open(uri, config=config)
     with armed(row.point, row.action):
         told = write_together(graph, [partial(write_member, graph, n) for n in range(size)])
     errors = [one for one in told if isinstance(one, BaseException)]
@@ -100,11 +112,12 @@ def test_a_group_that_fails_is_whole_or_absent(
     assert_ended(row.open if not row.acknowledged else Effect.STALE, uri, size, expected)
 
 
-@pytest.mark.parametrize(("row", "size"), CELLS)
+@pytest.mark.parametrize(("row", "size", "config"), CELLS)
 def test_a_group_that_is_killed_is_whole_or_absent(
-    row: Row, size: int, uri: str, expected: Expected
+    row: Row, size: int, config: Mapping[str, str], uri: str, expected: Expected
 ) -> None:
-    assert run_child(perform_together, uri, size, failpoints=f"{row.point.value}=exit") == KILLED
+    failpoints = f"{row.point.value}=exit"
+    assert run_child(perform_together, uri, size, config, failpoints=failpoints) == KILLED
     assert_ended(row.open, uri, size, expected)
 
 
@@ -142,9 +155,19 @@ def assert_ended(effect: Effect, uri: str, size: int, expected: Expected) -> Non
 # ---- the next write of the same handle, and an object store
 
 
-@pytest.mark.parametrize("row", [row for row in GROUP_ROWS if row.heal is not Effect.NOTHING])
-def test_the_next_write_heals_a_group_or_is_refused(row: Row, uri: str, expected: Expected) -> None:
-    graph = omnigraph.open(uri, config=QUIET)
+@pytest.mark.parametrize(
+    ("row", "config"),
+    [
+        pytest.param(row, config, id=f"{name}-{row.id}")
+        for name, (size, config, rows) in ROWS.items()
+        for row in rows
+        if size == 2 and row.heal is not Effect.NOTHING
+    ],
+)
+def test_the_next_write_heals_a_group_or_is_refused(
+    row: Row, config: Mapping[str, str], uri: str, expected: Expected
+) -> None:
+    graph = omnigraph.open(uri, config=config)
     with armed(row.point, row.action):
         write_together(graph, [partial(write_member, graph, n) for n in range(2)])
     (pending,) = graph.pending_recoveries()
@@ -242,6 +265,39 @@ def test_a_group_whose_versions_landed_in_part_is_taken_back(
     assert_settled(again)
 
 
+@pytest.mark.parametrize("way", ["error", "exit"])
+@pytest.mark.parametrize("skip", range(3))
+def test_a_group_whose_versions_were_linked_in_part_is_taken_back(
+    way: str, skip: int, uri: str
+) -> None:
+    """On a local disk they appear one after the other; the last one makes the group complete."""
+    at = Failpoint.GROUP_VERSION_PUT
+    if way == "exit":
+        failpoints = f"{at.value}=skip({skip})+exit"
+        assert run_child(add_three, uri, {}, failpoints=failpoints) == KILLED
+    else:
+        graph = omnigraph.open(uri, config=QUIET)
+        with armed(at, f"skip({skip})+error"):
+            told = write_together(graph, [add(graph, name) for name in "xyz"])
+        assert all(isinstance(one, omnigraph.OmniError) for one in told)
+    again = omnigraph.open(uri, config=QUIET)
+    assert people(again) == [*"abcd", *("xyz" if skip == 2 else "")]
+    write_together(again, [add(again, name) for name in "uvw"])
+    assert people(again) == sorted([*"abcd", *"uvw", *("xyz" if skip == 2 else "")])
+    assert_settled(again)
+
+
+def test_a_group_of_inserts_is_complete_once_its_versions_are_there(uri: str) -> None:
+    """Its sidecar is armed with every version in it, so that nothing is left to confirm."""
+    graph = omnigraph.open(uri, config=QUIET)
+    with armed(Failpoint.GROUP_LANDED):
+        told = write_together(graph, [add(graph, name) for name in "xyz"])
+    assert all(isinstance(one, omnigraph.OmniError) for one in told)
+    again = omnigraph.open(uri, config=QUIET)
+    assert people(again) == [*"abcd", *"xyz"]
+    assert_settled(again)
+
+
 @pytest.mark.s3
 @pytest.mark.parametrize("after", [False, True])
 def test_a_version_that_the_store_does_not_answer_for_is_missing_or_recognised(
@@ -256,6 +312,23 @@ def test_a_version_that_the_store_does_not_answer_for_is_missing_or_recognised(
     distant.refresh(roll_back=True)
     assert people(distant) == [*"abcd", *("xyz" if after else "")]
     write_together(distant, [add(distant, name) for name in "uvw"])
+    assert_settled(distant)
+
+
+@pytest.mark.s3
+def test_a_leader_that_is_interrupted_while_its_versions_land_leaves_a_handle_that_works(
+    distant: Graph,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with armed(Failpoint.GROUP_VERSION_PUT, once(interrupt)):
+        told = write_together(distant, [add(distant, name) for name in "xyz"])
+    assert all(isinstance(one, BaseException) for one in told)
+    distant.refresh(roll_back=True)
+    assert people(distant) == [*"abcd", *"xyz"]
+    write_together(distant, [add(distant, name) for name in "uvw"])
+    assert people(distant) == [*"abcd", *"uvwxyz"]
     assert_settled(distant)
 
 
@@ -279,6 +352,25 @@ def test_a_stranger_who_takes_a_version_of_a_group_sends_its_members_on_alone(
         told = write_together(distant, [add(distant, name) for name in "xyz"])
     assert not any(isinstance(one, BaseException) for one in told)
     assert people(distant) == [*"abcd", *"xyz"]
+    assert_settled(distant)
+
+
+@pytest.mark.s3
+def test_versions_that_a_group_only_drafted_are_forgotten_with_it(distant: Graph) -> None:
+    """Others make versions with the same numbers, and what was known of the drafts is not true of them."""
+    drafted: list[object] = []
+
+    def stop_at_the_third() -> None:
+        drafted.append(None)
+        if len(drafted) == 3:
+            raise KeyboardInterrupt
+
+    with armed(Failpoint.GROUP_MEMBER_LANDED, stop_at_the_third):
+        stopped, *_ = write_together(distant, [add(distant, name) for name in "xyz"])
+    assert isinstance(stopped, KeyboardInterrupt)
+    add(distant, "y")()
+    add(distant, "z")()
+    assert people(distant) == [*"abcd", *"yz"]
     assert_settled(distant)
 
 
@@ -317,7 +409,7 @@ def test_without_unofficial_forms_lance_commits_every_member(
 def test_a_recovery_of_a_group_that_dies_is_ended_by_the_next(
     first: Failpoint, second: Failpoint, uri: str, expected: Expected
 ) -> None:
-    assert run_child(perform_together, uri, 3, failpoints=f"{first.value}=exit") == KILLED
+    assert run_child(perform_together, uri, 3, QUIET, failpoints=f"{first.value}=exit") == KILLED
     with armed(second), pytest.raises(omnigraph.OmniError):
         omnigraph.open(uri)
     is_forward = first is Failpoint.GROUP_CONFIRMED

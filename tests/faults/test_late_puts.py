@@ -14,6 +14,7 @@ from omnigraph.limits import LEASE_SECONDS
 from omnigraph.runtime import SystemRuntime
 from tests.support.child import KILLED, run_child, spawn
 from tests.support.joined import write_together
+from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content, note
@@ -204,6 +205,44 @@ def test_a_put_that_comes_after_the_recovery_of_its_writer_changes_nothing(
         if late.work is widen:
             graph.schema_apply(WIDER)
         assert_settled(graph)
+
+
+def test_a_version_of_a_group_that_arrives_without_those_before_it_is_refused(
+    bucket: Bucket, place: Place
+) -> None:
+    """All versions of a group are put at the same time: the last one may be the only one that ever arrives."""
+    prepare(place, Late(name="", work=insert_group, key=""))
+    lost = [{"method": "PUT", "key": key, "status": 503, "after": False} for key in GROUPED[:2]]
+    bucket.server.control("behave", breaks=[{**one, "times": 1_000} for one in lost])
+    on_its_way = bucket.delay_put(GROUPED[2])
+    writer = spawn(insert_group, place.uri, "main", dict(place.options))
+    on_its_way.wait()
+    writer.kill()
+    writer.join(60)
+    bucket.server.control("behave")
+    with place.open_later() as graph:
+        settled = content(graph)
+        assert on_its_way.arrive() >= 400
+        assert content(graph) == settled
+        WRITES["insert"].run(graph, "main", "2", None)
+        assert_settled(graph)
+
+
+def test_a_publish_that_arrives_while_recovery_completes_the_write_is_the_commit_of_the_write(
+    bucket: Bucket, place: Place
+) -> None:
+    prepare(place, Late(name="", work=insert, key=""))
+    on_its_way = bucket.delay_put(r"__manifest/_versions/")
+    writer = spawn(insert, place.uri, "main", dict(place.options))
+    on_its_way.wait()
+    writer.kill()
+    writer.join(60)
+    with armed(Failpoint.ROLL_FORWARD, once(on_its_way.arrive)):
+        graph = place.open_later()
+    made, before = graph.commits()[:2]
+    assert (made.kind, before.kind) == ("mutation", "load")
+    assert [row.commit for row in graph.recoveries()] == [made.id]
+    assert_settled(graph)
 
 
 # ---- recovery that is itself interrupted while it takes the versions of a late PUT

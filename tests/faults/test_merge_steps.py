@@ -14,11 +14,13 @@ from omnigraph.pipeline.local import LocalRunner
 from omnigraph.pipeline.runner import Step
 from tests.support.child import KILLED, run_child
 from tests.support.merge_ways import SCHEMA, apply_step, by_runner, content, merge_by
+from tests.support.replacing import two_commits
 
 PHASES = ("compare", "gather", "decide", "stage")
 POINTS = (
     Failpoint.MERGE_PLANNED,
     Failpoint.MERGE_ARMED,
+    Failpoint.ROWS_APPENDED,
     Failpoint.MERGE_TABLE_COMMITTED,
     Failpoint.MERGE_EFFECTS_DONE,
     Failpoint.MERGE_CONFIRMED,
@@ -40,7 +42,7 @@ class DyingRunner(LocalRunner):
 
 
 def _merge(uri: str, phase: str) -> None:
-    with omnigraph.open(uri) as graph:
+    with two_commits(), omnigraph.open(uri) as graph:
         merge_by(graph, by_runner(DyingRunner(phase)))
 
 

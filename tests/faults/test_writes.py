@@ -41,7 +41,7 @@ def test_a_failed_write_is_whole_or_absent(row: Row, name: str, place: str, stag
     if row.heal is Effect.DEFERRED:
         assert_blocks_only_its_tables(graph, story, operation)
         graph = story.open()
-        assert_settled_as(row.open, graph, story, before, operation)
+        assert_settled_as(row.open, graph, story, before, operation, row.moved)
         follow_up(graph, story, row.open)
     else:
         follow_up(graph, story, row.heal)
@@ -93,7 +93,7 @@ def test_a_killed_write_is_whole_or_absent(row: Row, name: str, place: str, stag
         operation = pending(graph, row.open)
     graph = story.open()
     assert_settled(graph)
-    assert_settled_as(row.open, graph, story, before, operation)
+    assert_settled_as(row.open, graph, story, before, operation, row.moved)
     follow_up(graph, story, row.open)
     assert_settled(graph)
     assert_reopens_unchanged(graph, story)
@@ -131,6 +131,7 @@ def assert_settled_as(
     story: Stage,
     before: Mapping[str, Any],
     operation: str | None,
+    moved: int = 1,
 ) -> None:
     rows = [row for row in graph.recoveries() if row.operation_id == operation]
     assert len(graph.recoveries()) == len(before["recoveries"]) + len(rows)
@@ -155,7 +156,7 @@ def assert_settled_as(
             assert row.recovery_kind is RecoveryKind.ROLLED_BACK
             assert commit.actor == RECOVERY_ACTOR
             assert all(o.to_version == before[story.branch][2][o.table_key] for o in row.tables)
-            assert len(row.tables) == 1
+            assert len(row.tables) == moved
         case Effect.DEFERRED | Effect.NOTHING:
             raise AssertionError(effect)
     if effect is not Effect.BACK:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 import omnigraph
@@ -41,6 +41,8 @@ FIRST = [
     {"type": "Team", "data": {"key": "t", "note": "first"}},
     *({"edge": "Knows", "from": a, "to": b, "data": {"since": 1}} for a, b in ("ab", "bc", "ca", "dd")),
     {"edge": "MemberOf", "from": "a", "to": "t", "data": {}},
+    {"type": "Tool", "data": {"key": "w", "note": "rope"}},
+    *({"edge": "Uses", "from": one, "to": "w", "data": {}} for one in "ab"),
 ]  # fmt: skip
 
 
@@ -63,6 +65,34 @@ def test_every_kind_of_step_leaves_the_answers_of_before(name: str, data: st.Dat
         for one in ("update", name, "optimize", name):
             history.step(one, data.draw)
         assert len(history.memories) > 1
+
+
+@pytest.mark.soak
+@settings(max_examples=4, phases=[Phase.generate])
+@given(data=st.data())
+def test_fifty_commits_answer_every_form_as_they_did(data: st.DataObject) -> None:
+    with begun() as history:
+        while len(history.memories) < 51:
+            history.advance(data.draw(st.sampled_from(STEPS)), data.draw)
+        history.check()
+        history.graph.optimize()
+        with omnigraph.open(history.graph.uri, read_only=True) as cold:
+            history.check(cold)
+
+
+@settings(max_examples=1, phases=[Phase.generate])
+@given(data=st.data())
+def test_a_dozen_commits_answer_every_form_as_they_did(data: st.DataObject) -> None:
+    with begun() as history:
+        for name in DOZEN:
+            history.advance(name, data.draw)
+        history.check()
+
+
+DOZEN = (
+    "merge load", "rename a property", "update", "merge", "drop a type", "delete", "rename a type", "drop a property", "append",
+    "use the name again", "optimize", "rename an edge",
+)  # fmt: skip
 
 
 # ---- names that come back

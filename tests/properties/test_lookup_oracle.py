@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.compile.checked import CheckedRead
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.read.graph.adjacency import NeighbourUnit
-from omnigraph.engine.read.lookup import answer_lookup
+from omnigraph.engine.read.lookup import prepare_lookup
 from omnigraph.limits import LOOKUP_VALUES_MAX
 from tests.properties.test_read_oracle import worlds
 from tests.support.plan_fixtures import checked_read, harbour
@@ -27,6 +28,12 @@ LOOKUPS = (
     ("{ $p: Port { code: $id }  $v callsAt $p } return { $v.imo, $v.name }", PORTS),
     ("{ $p: Port { code: $id }  $p feeds $q } return { $q.code }", PORTS),
     ("{ $p: Port { code: $id }  $q feeds $p } return { $q.code, $q.name }", PORTS),
+    ("{ $p: Port { code: $id }  $p feeds $q } return { count($q) as n }", PORTS),
+    ("{ $p: Port { code: $id }  $p feeds $q  $q feeds $r } return { count($r) as n }", PORTS),
+    (
+        "{ $p: Port { code: $id }  $p feeds $q  $q feeds $r  $v callsAt $r } return { count($v) as n }",
+        PORTS,
+    ),
 )
 
 
@@ -42,25 +49,28 @@ def test_memory_gives_the_rows_a_lookup_means(state: TableState, data: st.DataOb
     try:
         for identity in (*ids, "nobody", None):
             expected = meaning(read, graph, {"id": identity, NOW: INSTANT})
-            assert same(read, table_rows(from_memory(plan, world, identity)), expected), identity
+            found = from_memory(read, plan, world, identity)
+            assert same(read, table_rows(found), expected), identity
     finally:
         world.close()
 
 
-def from_memory(plan: Plan, world: World, identity: str | None) -> pa.Table:
+def from_memory(read: CheckedRead, plan: Plan, world: World, identity: str | None) -> pa.Table:
     """Answer from memory alone, once it holds what is needed."""
     lookup, opened = plan.lookup, world.reader(plan).snapshot
     assert lookup is not None
     nodes, shown = opened.nodes(lookup.type_name), opened.nodes(lookup.shown_type)
-    assert (
-        answer_lookup(plan, opened, {"id": identity}) is None or nodes.cached_id_index is not None
-    )
+    assert prepare_lookup(read, plan, opened) is None or nodes.cached_id_index is not None
     nodes.row_ids_of(pa.array(["nobody"] * LOOKUP_VALUES_MAX))
     assert shown.row_offsets.rows == len(shown)
     for name in lookup.columns:
         shown.whole(name)
-    if lookup.hop is not None:
-        opened.topology(lookup.hop.edge).adjacency(lookup.hop.direction, NeighbourUnit.PAIR)
-    found = answer_lookup(plan, opened, {"id": identity})
+    for hop in lookup.hops:
+        opened.topology(hop.edge).adjacency(hop.direction, NeighbourUnit.PAIR)
+    prepared = prepare_lookup(read, plan, opened)
+    assert prepared is not None
+    found = prepared.answer({"id": identity})
     assert found is not None
+    if identity is not None:
+        assert prepared.answer_plain({"id": identity}) == found
     return pa.Table.from_batches([found])

@@ -21,6 +21,7 @@ from tests.support.merge_ways import (
     merge_graph,
     operations,
 )
+from tests.support.replacing import two_commits
 
 history = st.lists(
     st.tuples(st.sampled_from(["main", "side"]), st.one_of(operations, st.just(("merge",)))),
@@ -52,11 +53,11 @@ FREE = {"engine": "", "reason": ""}
 
 
 @settings(max_examples=12)
-@given(history, st.sampled_from(["row", "property"]), st.integers(1, 3))
+@given(history, st.sampled_from(["row", "property"]), st.integers(1, 3), st.booleans())
 def test_both_ways_decide_alike(
-    steps: list[tuple[str, tuple[Any, ...]]], granularity: str, buckets: int
+    steps: list[tuple[str, tuple[Any, ...]]], granularity: str, buckets: int, twice: bool
 ) -> None:
-    with merge_graph() as here, merge_graph() as there:
+    with two_commits(twice), merge_graph() as here, merge_graph() as there:
         for branch, step in steps:
             if step == ("merge",):
                 compare_ways(here, there, granularity, buckets)
@@ -75,8 +76,9 @@ def test_every_kind_of_conflict_is_found_in_steps(granularity: str) -> None:
         compare_ways(here, there, granularity, 2)
 
 
-def test_a_merge_into_a_branch_forks_its_tables_and_writes_there() -> None:
-    with merge_graph() as graph:
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_merge_into_a_branch_forks_its_tables_and_writes_there(twice: bool) -> None:
+    with two_commits(twice), merge_graph() as graph:
         apply_step(graph, "main", ("put", "p0", 5, "new", None, 1))
         apply_step(graph, "main", ("drop", "p1"))
         graph.branch_create("other", from_branch="side")

@@ -1,15 +1,20 @@
 """Query text: any tree survives its layout, any damage is answered with findings inside the text."""
 
-import random
+import time
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.compile.check import check_findings
+from omnigraph.compile.checked import CheckedRead
+from omnigraph.compile.descriptor import describe_operation
+from omnigraph.compile.lower import lower
+from omnigraph.compile.rules import optimize
 from omnigraph.errors import QueryError
-from omnigraph.language.diagnostics import diagnostics_of
+from omnigraph.language.diagnostics import diagnostics_of, render
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.format import format_queries, format_source
 from omnigraph.language.query.parse import parse_findings, parse_queries
@@ -17,6 +22,7 @@ from omnigraph.language.query.tokens import COMMENT, scan
 from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.source import Source
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from tests.support.damaged_texts import FRAGMENTS, Spoiler
 from tests.support.queries import (
     any_files,
     conformance_texts,
@@ -24,15 +30,11 @@ from tests.support.queries import (
     staged_files,
     without_places,
 )
+from tests.support.query_forms import catalog
 
+SECONDS_MAX = 2.0
+"""No text of a few hundred characters takes so long, on a busy machine either."""
 CONFORMING = tuple(text for _, text, parses in conformance_texts() if parses)
-FRAGMENTS = (
-    '"', "\\", "\\q", "$", "$P", "{", "}", "(", ")", "[", "]", "<", ">", "=", "==", "-5", "1e3", "1.",
-    ",", ":", ".", "?", "@", "@note", "//", "/*", "*/", "\n", "\n\n", ";", "'x'", "é", "\ufeff", "\x00",
-    "query ", "query q(", "use extensions\n", "match { ", "return {", "order ", "limit $n", "not ",
-    " or ", " and ", " in [1]", " is null", "null", "NULL", "MATCH", "Treats", "nearest(", "count(",
-    "where ", " -- $p ", "$e:--", "99999999999999999999", "\ud800", "mutation ", "SELECT ",
-)  # fmt: skip
 
 
 @settings(max_examples=120)
@@ -115,19 +117,74 @@ def test_any_text_is_answered(text: str) -> None:
     assert_answered(text)
 
 
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "count, ($b)",
+        "$a.n, contains, 4",
+        "1 = from, ($b)",
+        "in = 1",
+        "query, $a.x",
+        "$a.count, ($b)",
+    ],
+)
+def test_names_that_look_like_operators_and_functions_stay_names(clauses: str) -> None:
+    tree = parse_queries(Source(f"query q() {{ match {{ $a: T, {clauses} }} return {{ $a }} }}"))
+    assert without_places(parse_queries(Source(format_queries(tree)))) == without_places(tree)
+
+
+# ---- texts that somebody spoiled
+
+
+def test_a_spoiled_text_is_refused_with_a_fix_or_compiles() -> None:
+    assert_answered_or_compiled(seed=0, texts=800)
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(20))
-def test_much_damage_is_answered_with_findings_inside_the_text(seed: int) -> None:
-    # Plain randomness: Hypothesis would remember every one of so many texts.
-    chance = random.Random(seed)
-    for _ in range(1_000):
-        text = chance.choice(CONFORMING)
-        for _ in range(chance.randint(1, 8)):
-            start = chance.randint(0, len(text))
-            end = min(len(text), start + chance.choice((0, 0, 1, 3, 12)))
-            kept = text[start:end] if chance.random() < 0.3 else ""
-            text = text[:start] + kept + chance.choice(FRAGMENTS) + text[end:]
-        assert_answered(text)
+@pytest.mark.parametrize("seed", range(100))
+def test_a_million_spoiled_texts_are_refused_with_a_fix_or_compile(seed: int) -> None:
+    assert_answered_or_compiled(seed=1_000 + seed, texts=10_000)
+
+
+def assert_answered_or_compiled(seed: int, texts: int) -> None:
+    """Read and check so many texts; plain randomness, since Hypothesis would remember every one of them."""
+    compiled = 0
+    for text in islice(Spoiler(seed).texts(), texts):
+        start = time.process_time()
+        try:
+            compiled += answered_or_compiled(text)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {text!r}") from error
+        assert time.process_time() - start < SECONDS_MAX, text
+    # Texts that are all refused, or none of them, would test little.
+    assert texts * 0.05 < compiled < texts * 0.6
+
+
+def answered_or_compiled(text: str) -> bool:
+    """Whether a text compiles; else each finding must say what is wrong, where, and what would be right."""
+    source = Source(text)
+    file, found = parse_findings(source)
+    queries = file.queries if file else ()
+    if file is not None:
+        laid_out = format_queries(file)
+        assert without_places(parse_queries(Source(laid_out))) == without_places(file)
+        assert format_source(Source(laid_out)) == laid_out
+    for query in queries:
+        checked, more = check_findings(query, catalog(), source)
+        assert (checked is None) == bool(more)
+        found += more
+        if checked is not None:
+            describe_operation(checked, catalog())
+        if isinstance(checked, CheckedRead):
+            assert optimize(lower(checked, catalog())).text
+    for one in found:
+        assert one.code, one
+        assert one.message, one
+        assert one.fix or one.expected, one
+        assert 0 <= one.span.start <= one.span.end <= len(text)
+        assert one.position == source.position(one.span.start)
+        assert render(source, one)
+    return file is not None and not found
 
 
 @pytest.mark.soak

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.replacing import two_commits
 from tests.support.two_ways import base_graph, loaded, threads
 
 names = st.sampled_from(["p", "q", "r", "s", "t", "u", "é", "日", "v"])
@@ -206,12 +207,19 @@ def sound(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=20)
-@given(some=sound(), runner=steps, split_bytes=st.integers(1, 400), framed=st.booleans())
+@given(
+    some=sound(),
+    runner=steps,
+    split_bytes=st.integers(1, 400),
+    framed=st.booleans(),
+    twice=st.booleans(),
+)
 def test_merges_that_replace_rows(
-    base: Path, some: list[dict[str, Any]], runner: Any, split_bytes: int, framed: bool
+    base: Path, some: list[dict[str, Any]], runner: Any, split_bytes: int, framed: bool, twice: bool
 ) -> None:
     path = base.with_name("sound.jsonl")
     path.write_text("".join(f"{json.dumps(one)}\n" for one in some))
     source = frames_of(some) if framed else path
     whole = loaded(base, source, "merge")
-    assert loaded(base, source, "merge", runner=runner, split_bytes=split_bytes) == whole
+    with two_commits(twice):
+        assert loaded(base, source, "merge", runner=runner, split_bytes=split_bytes) == whole

@@ -98,7 +98,7 @@ class Step:
 def make_step(random_: random.Random) -> Step:
     """Make a random statement."""
     return random_.choice(
-        [_update, _delete, _matched_update, _matched_insert, _absent, _upsert, _unnest, _edges, _rewire]
+        [_update, _delete, _matched_update, _matched_insert, _absent, _upsert, _matched_upsert, _unnest, _edges, _rewire]
     )(random_)  # fmt: skip
 
 
@@ -190,6 +190,29 @@ def _upsert(random_: random.Random) -> Step:
 
     text = f'upsert Person {{ k: "{key}" }} set {{ n: coalesce($.n, 0) + 1 }}'
     return Step(f"{text} returning {{ id, created, n }}", run)
+
+
+def _matched_upsert(random_: random.Random) -> Step:
+    """The far ends of edges get more, by what the near ends have and by how many the near ends know."""
+    near, prefix = random_.choice("abcdefgh"), random_.choice(["", "", "z"])
+
+    def run(model: Model) -> list[tuple[Any, ...]]:
+        found = []
+        for other in sorted({edge["to"] for edge in model.edges if edge["from"] == near}):
+            known = len({edge["to"] for edge in model.edges if edge["from"] == near})
+            old = model.people.get(prefix + other, {"n": None, "m": None})
+            add = (model.people[near]["n"] or 0) + known
+            found.append((prefix + other, {"n": (old["n"] or 0) + add, "m": old["n"]}))
+        for key, _ in found:
+            model.people.setdefault(key, {"n": None, "m": None})
+        model.write_each(found)
+        return []
+
+    text = (
+        f'match {{ $p: Person {{ k: "{near}" }} $p knows $q }} upsert Person {{ k: concat("{prefix}", $q.k) }} '
+        "set { n: coalesce($.n, 0) + coalesce($p.n, 0) + count { $p knows $x }, m: $.n }"
+    )
+    return Step(text, run)
 
 
 def _unnest(random_: random.Random) -> Step:

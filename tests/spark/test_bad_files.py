@@ -130,6 +130,21 @@ def refuse(graph: Graph, files: list[Path], spark: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("spoil", [cut_end, other_type])
+def test_a_frame_of_spark_over_a_bad_file_names_it(
+    spark: Any, graph: Graph, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    for number in range(2):
+        write_parquet(tmp_path / f"{number}.parquet", people(number))
+    frame = spark.read.parquet(str(tmp_path))
+    spoil(tmp_path / "1.parquet")
+    with pytest.raises(OmniError, match="nothing was committed") as caught:
+        graph.load({"Person": frame}, mode="append", spark=spark)
+    assert str(tmp_path / "1.parquet") in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert (graph.table("Person").num_rows, len(graph.commits())) == (0, 1)
+
+
 # ---- the host of an error
 
 

@@ -1,4 +1,4 @@
-"""Whatever dies while a cluster loads, merges, exports, indexes or streams: the graph is whole or untouched, never written twice."""
+"""Whatever dies while a cluster loads, replaces, merges, exports, indexes or streams: the graph is whole or untouched, never written twice."""
 
 import json
 import os
@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("load", "merge", "export", "index", "stream")
+VERBS = ("load", "replace", "merge", "export", "index", "stream")
 VICTIMS = ("executor", "worker", "driver")
 BASE, MORE, ARRIVING = 2_000, 12_000, 3
 STREAM_SECONDS, PHASE_SECONDS = 6.0, 0.5
@@ -157,6 +157,7 @@ def make_graph(home: Path, uri: str, options: dict[str, str]) -> None:
     home.mkdir(parents=True, exist_ok=True)
     pq.write_table(people(BASE, MORE, 7), home / "Person.parquet", row_group_size=1_000)
     pq.write_table(knows(MORE), home / "Knows.parquet", row_group_size=1_000)
+    pq.write_table(people(0, BASE + MORE, 4), home / "Former.parquet", row_group_size=1_000)
     (home / "in").mkdir()
     for number in range(ARRIVING):
         names = (f"s{number}-{i}" for i in range(50))
@@ -183,6 +184,7 @@ STREAMED = [(BASE + 50 * n, BASE + 50 * sum(range(n)), 0) for n in range(ARRIVIN
 BEFORE = STREAMED[0]
 AFTER = {
     "load": (BASE + MORE, BASE + 7 * MORE, MORE),
+    "replace": (BASE + MORE, 4 * (BASE + MORE), 0),
     "merge": (BASE + BASE // 2, BASE // 2 + 9 * BASE, 100),
     "stream": STREAMED[-1],
 }

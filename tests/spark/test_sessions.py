@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -195,3 +196,16 @@ def test_a_connect_server_that_is_not_there_is_told_at_once(
     with pytest.raises(ConfigError, match=f"no Spark Connect session at '{address}'") as caught:
         session()
     assert "the server listens there" in str(caught.value.hint)
+
+
+def test_a_client_gives_up_on_a_server_that_is_gone_after_half_a_minute() -> None:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    policy = DefaultPolicy()
+    sessions._bound_retries(
+        SimpleNamespace(client=SimpleNamespace(get_retry_policies=lambda: [policy]))
+    )
+    state, waits = policy.to_state(), []
+    while (wait := state.next_attempt()) is not None:
+        waits.append(wait)
+    assert 20_000 < sum(waits) < 40_000

@@ -19,6 +19,7 @@ from tests.support.merge_ways import (
     merge_by,
     merge_graph,
 )
+from tests.support.replacing import two_commits
 
 IN_STEPS = {"small_work_rows": 0, "small_work_bytes": 0}
 
@@ -133,8 +134,9 @@ def main(address: str, seeds: range) -> int:
     spark = session(address)
     for seed in seeds:
         chance = random.Random(seed)
-        compare_merges(make_random_steps(chance, 8), chance.choice(["row", "property"]), spark)
-        compare_loads(chance, spark)
+        with two_commits(seed % 2 == 1):
+            compare_merges(make_random_steps(chance, 8), chance.choice(["row", "property"]), spark)
+            compare_loads(chance, spark)
     spark.stop()
     return len(seeds)
 

@@ -146,6 +146,11 @@ class FaultObjects:
     def stamps(self, paths: Sequence[str]) -> Mapping[str, Stamp]:
         return self._run("stamps", StoreAction.LIST, lambda: self._inner.stamps(paths), *paths)
 
+    def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
+        return self._run(
+            "have_stamps", StoreAction.LIST, lambda: self._inner.have_stamps(paths, stamps), *paths
+        )
+
     def delete_prefix(self, prefix: str) -> None:
         self._run(
             "delete_prefix", StoreAction.DELETE, lambda: self._inner.delete_prefix(prefix), prefix

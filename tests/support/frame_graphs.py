@@ -1,7 +1,9 @@
 """A graph with a history of every kind of change, and the meaning of change frames: applied to the old state they give the new one."""
 
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ edge Knows: Person -> Person { since: I64? }
 edge LivesIn: Person -> City
 """
 
+CHAIN = "node A { k: I64 @key }\nedge E: A -> A\n"
 State = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -45,6 +48,33 @@ def make_graph(path: Path) -> Graph:
     graph.schema_apply(SCHEMA.replace("tags: [String]?", "tags: [String]?  city: String?"))
     graph.mutate('query u() { update Person set { city: "Rome" } where name = "a" }')
     return graph
+
+
+def make_chain(path: Path) -> Graph:
+    """A graph with the first node of a chain."""
+    graph = omnigraph.init(path, CHAIN)
+    graph.load([{"type": "A", "data": {"k": 0}}], mode="append")
+    return graph
+
+
+@contextmanager
+def writing(graph: Graph, length: int) -> Iterator[threading.Event]:
+    """Let a thread add to a chain, one node and the edge to the one before in each commit; the event tells its end."""
+    done = threading.Event()
+
+    def write() -> None:
+        with omnigraph.open(graph.uri) as writer:
+            for n in range(1, length):
+                node = {"type": "A", "data": {"k": n}}
+                writer.load([node, {"edge": "E", "from": str(n), "to": str(n - 1)}], mode="append")
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield done
+    finally:
+        thread.join()
 
 
 def read_state(graph: Graph, at: str | None = None) -> State:

@@ -38,6 +38,8 @@ class Words:
     marks: int = 1
     """How many properties were called by the name of the mark so far."""
     extras: tuple[str, ...] = ()
+    tool: bool = True
+    """Whether there are tools, with the edges that lead to them."""
     used: int = 0
 
     def schema(self, before: "Words | None" = None) -> str:
@@ -50,19 +52,24 @@ class Words:
 
         def property_(kind: str, type_: str) -> str:
             now, then = getattr(self, kind), getattr(old, kind)
-            return f"{now}: {type_}" + ("" if now == then else f' @rename_from("{then}")')
+            return f"{now}: {type_}" + ("" if then in (now, None) else f' @rename_from("{then}")')
 
         edge = named("knows").removeprefix(self.knows)
         mark = "" if self.mark is None else property_("mark", "String?")
         more = "  ".join(f"{name}: I64?" for name in self.extras)
+        tools = "node Tool implements Noted { key: String @key }" if self.tool else ""
+        uses = f"edge Uses: {self.person} -> Tool" if self.tool else ""
         return f"""
+        interface Noted {{ note: String? }}
         node {named("person")} {{
           key: String @key  {property_("name", "String? @index")}  {property_("age", "I32? @index")}
           {mark}  sig: Vector(2)? @index  {more}
         }}
-        node {named("team")} {{ key: String @key  note: String? }}
+        node {named("team")} implements Noted {{ key: String @key }}
+        {tools}
         edge {self.knows}: {self.person} -> {self.person}{edge} {{ since: I32? }}
         edge MemberOf: {self.person} -> {self.team}
+        {uses}
         """
 
     @property
@@ -78,6 +85,8 @@ class Words:
                 return replace(self, extras=(*self.extras, f"extra{fresh}"), used=fresh)
             case "drop":
                 return replace(self, mark=None, used=fresh)
+            case "tool":
+                return replace(self, tool=False, used=fresh)
             case "revive":
                 return replace(self, mark="mark", marks=self.marks + 1, used=fresh)
             case "person" | "team" | "knows":
@@ -110,6 +119,16 @@ def questions(words: Words) -> dict[str, str]:
         f"union match {{ $t: {words.team} }} return {{ coalesce($t.note, $t.key) as n }} order {{ n }}",
         "any": f"match {{ {p}  $p $e:-- $x  $x != $p }} return {{ $p as p, $x as x, from($e) as f, to($e) as t }} "
         "order { p, x, f, t }",
+        "star": f"match {{ {p} }} return {{ $p.* }} order {{ $p.key }}",
+        "whole": f"match {{ {p}  $p $k:{w} $f }} return {{ entity($k) as k, entity($f) as f }} order {{ id($k) }}",
+        "noted": "match { $x: Noted } return { $x as x, $x.note as n, exists { $x -- $y } as e } order { x, n }",
+        "kinds": f"match {{ {p}  $p $e:-- $x }} return {{ $p as p, count(distinct type($e)) as e, count(distinct type($x)) as x }} "
+        "order { p }",
+        "walked": f"match {{ {p}  $p $v:{w}{{1,3}} $f }} return {{ $p as p, $f as f, hops($v) as h, edges($v) as e }} order {{ p, f }}",
+        "case": f'match {{ {p}  $p.{words.age} between 0 and 5 or $p.{words.name} matches "^r" }} return distinct {{ '
+        f"case when $p.{words.age} is null then -1 else $p.{words.age} % 2 end as c, length($p.{words.name}) as l }} order {{ c, l }}",
+        "having": f"match {{ {p}  optional {{ $p {w} $f }} }} return {{ $p as p, count(distinct $f) as n, collect($f.{words.age}) as c, "
+        f"percentile($f.{words.age}, 0.5) as m }} having {{ n < 3 }} order {{ p }} offset 1",
     }
     if words.mark is not None:
         body["marked"] = (
@@ -187,17 +206,37 @@ class History:
 
     def step(self, name: str, draw: Draw) -> None:
         """Do one thing, and see that every earlier commit answers as before."""
+        self.advance(name, draw)
+        self.check()
+
+    def advance(self, name: str, draw: Draw) -> None:
+        """Do one thing, and keep what the newest commit answers."""
         _STEPS[name](self, draw)
         self.remember()
-        self.check()
 
 
 def ask(graph: Graph, words: Words, **at: Any) -> dict[str, list[tuple[Any, ...]]]:
     """The answers to all questions."""
     return {
-        name: [tuple(row.values()) for row in graph.query(text, **at).rows]
+        name: [
+            _without_names(row) if name in _OPEN else tuple(row.values())
+            for row in graph.query(text, **at).rows
+        ]
         for name, text in questions(words).items()
     }
+
+
+_OPEN = frozenset({"star", "whole", "walked"})
+"""What shows all properties, under the names of the words that ask, in an order that a schema gives."""
+
+
+def _without_names(value: Any) -> tuple[Any, ...]:
+    """The values of a row without the names of properties, also inside of it."""
+    if isinstance(value, dict):
+        return tuple(sorted((_without_names(one) for one in value.values()), key=repr))
+    if isinstance(value, list):
+        return tuple(_without_names(one) for one in value)
+    return (value,)
 
 
 def rows_of(graph: Graph, type_name: str, **at: Any) -> list[dict[str, Any]]:
@@ -246,6 +285,9 @@ def _load(mode: "Mode") -> Callable[[History, Draw], None]:
         }
         member = {"edge": "MemberOf", "from": keys[0], "to": "t", "data": {}}
         records = [*_records(history, draw, keys), team, member]
+        if history.words.tool:
+            records.append({"type": "Tool", "data": {"key": "w", "note": "rope"}})
+            records.append({"edge": "Uses", "from": keys[-1], "to": "w", "data": {}})
         history.graph.load(records, mode=mode)
 
     return step
@@ -301,11 +343,14 @@ def _merge(history: History, draw: Draw) -> None:
 
 
 _NEEDS_MARK = {"drop": True, "mark": True, "revive": False}
+_ONCE = frozenset({"tool"})
 
 
 def _schema(kind: str) -> Callable[[History, Draw], None]:
     def step(history: History, draw: Draw) -> None:
         if kind in _NEEDS_MARK and _NEEDS_MARK[kind] != (history.words.mark is not None):
+            return
+        if kind in _ONCE and not getattr(history.words, kind):
             return
         changed = history.words.changed(kind)
         history.graph.schema_apply(changed.schema(history.words))
@@ -350,6 +395,7 @@ _STEPS: dict[str, Callable[[History, Draw], None]] = {
     "rename before a drop": _schema("mark"),
     "drop a property": _schema("drop"),
     "use the name again": _schema("revive"),
+    "drop a type": _schema("tool"),
     "index": _indices,
     "optimize": _optimize,
     "cleanup": _cleanup,

@@ -72,9 +72,7 @@ def write_member(graph: Graph, number: int, tag: str = "m") -> object:
     )
 
 
-def perform_together(
-    uri: str, count: int, tag: str = "m", options: Mapping[str, str] | None = None
-) -> None:
+def perform_together(uri: str, count: int, config: Mapping[str, str], tag: str = "m") -> None:
     """Open a graph and write one group: what a child process does."""
-    with omnigraph.open(uri, storage_options=options, config={"maintenance": "off"}) as graph:
+    with omnigraph.open(uri, config={"maintenance": "off", **config}) as graph:
         write_together(graph, [partial(write_member, graph, n, tag) for n in range(count)])

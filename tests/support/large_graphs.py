@@ -1,5 +1,6 @@
 """Graphs that are large in one way each, by columns, so that making them takes little of the time of a test."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ node Port { code: String @key  size: I64? }
 edge Ships: Port -> Port { weight: I64? }
 """
 HUB = "hub"
+WRITERS = 64
+"""As many threads as a group of commits holds."""
 ADD = "query add($c: String) { insert Port { code: $c } }"
 
 
@@ -52,10 +55,14 @@ def make_difference(place: Path, changes: int) -> Graph:
 
 
 def make_commits(place: Path, count: int) -> Graph:
-    """Make a graph with so many commits."""
+    """Make a graph with so many commits, one row each; writers of one handle share their round trips."""
     graph = omnigraph.init(place, SCHEMA)
-    for number in range(count - 1):
+
+    def add(number: int) -> None:
         graph.mutate(ADD, {"c": f"port {number}"}, actor=f"actor {number % 7}")
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(add, range(count - 1)))
     return graph
 
 

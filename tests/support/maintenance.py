@@ -53,7 +53,7 @@ def records(people: int = 8) -> list[dict[str, Any]]:
     return [*folk, {"type": "City", "data": {"name": "Rome"}}, *ring]
 
 
-def made(root: Path, people: int = 8, **options: Any) -> Graph:
+def made(root: Path | str, people: int = 8, **options: Any) -> Graph:
     """A graph with a few rows."""
     graph = omnigraph.init(root, SCHEMA, **options)
     graph.load(records(people), mode="append")

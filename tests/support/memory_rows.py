@@ -76,6 +76,9 @@ class MemoryRows:
         record(Cost.MANIFEST_PROBES)
         return Version(version)
 
+    def find_head(self, branch: str | None) -> Version | None:
+        return self.head(branch)
+
     def incarnation(self, branch: str | None) -> Incarnation:
         with self._lock:
             return self._line(branch).incarnation

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import duckdb
@@ -257,7 +258,35 @@ class ChainWriter(Writer):
             clauses.append(self._truth(scope, left))
         if self.chance.random() < 0.25:
             clauses.append(self._asked_test(scope))
+        if self.chance.random() < 0.3 and (same := self._identity(scope)) is not None:
+            clauses.append(same)
+        if self.chance.random() < 0.15 and (among := self._among_values(scope)) is not None:
+            clauses.append(among)
         return tuple(clauses)
+
+    def _identity(self, scope: Known) -> Calc | None:
+        """Two variables of one type that are the same entity, or are not."""
+        pairs = [
+            (a, b)
+            for a, b in combinations(sorted(scope.nodes), 2)
+            if scope.nodes[a] == scope.nodes[b]
+        ]
+        if not pairs:
+            return None
+        pair, op = self.chance.choice(pairs), self.chance.choice(("!=", "!=", "="))
+        ids = tuple(Prop(one, "id", "text") for one in pair)
+        return Calc("bool", f"${pair[0]} {op} ${pair[1]}", f"{{0}} {op} {{1}}", ids)
+
+    def _among_values(self, scope: Known) -> Calc | None:
+        """A property among a list of literals and properties."""
+        props = [one for one in self._props(scope) if one.kind == "i32"]
+        if len(props) < 2:
+            return None
+        first, second = self.chance.sample(props, 2)
+        small = self.chance.choice((-2, 0, 1, 5))
+        word = self.chance.choice(("", "not "))
+        form = f"{word}({{0}} in [{small}, {{1}}])"
+        return Calc("bool", form, form.replace("[", "(").replace("]", ")"), (first, second))
 
     def _stage(self, scope: Known, left: list[Named], number: int) -> Stage:
         clauses = self._clauses(scope, left, may_be_empty=number > 0)
@@ -330,9 +359,12 @@ class ChainWriter(Writer):
         found: list[Tally] = []
         numbers: list[Expr] = [p for p in self._props(scope) if p.kind in ("i32", "f64")]
         numbers += [one for one in left if one.kind in ("i64", "i32", "f64")]
-        for function in ("sum", "avg", "min", "max", "stddev"):
+        for function in ("sum", "avg", "min", "max", "stddev", "percentile"):
             if numbers and self.chance.random() < 0.2:
                 found.append(Tally(function, self.chance.choice(numbers)))
+        dates: list[Expr] = [p for p in self._props(scope) if p.kind in ("date", "instant")]
+        if dates and self.chance.random() < 0.2:
+            found.append(Tally(self.chance.choice(("min", "max")), self.chance.choice(dates)))
         if self.chance.random() < 0.3:
             found.append(Tally("count", self.chance.choice(sorted(scope.nodes)), distinct=True))
         if self.chance.random() < 0.2:
@@ -345,7 +377,40 @@ class ChainWriter(Writer):
         plain = [one for one in self._props(scope) if one.kind not in ITEMS]
         return [*plain, *left, *left]
 
+    def _pair(self, scope: Known, left: list[Named]) -> Calc | None:
+        """Two values of one kind, computed with one another."""
+        leaves = [one for one in self._leaves(scope, left) if one.kind in ("i32", "text", "f64")]
+        if not leaves:
+            return None
+        first = self.chance.choice(leaves)
+        second = self.chance.choice([one for one in leaves if one.kind == first.kind])
+        both = (first, second)
+        if first.kind == "text":
+            return Calc("text", "concat({0}, {1})", "({0} || {1})", both)
+        if first.kind == "f64":
+            sign = self.chance.choice("+-*")
+            return Calc("f64", f"{{0}} {sign} {{1}}", f"{{0}} {sign} {{1}}", both)
+        sign, wide = self.chance.choice("+-*"), ("CAST({0} AS BIGINT)", "CAST({1} AS BIGINT)")
+        return Calc("i64", f"{{0}} {sign} {{1}}", f"{wide[0]} {sign} {wide[1]}", both)
+
+    def _about_entity(self, scope: Known) -> Calc:
+        """What is asked of an entity itself: its id, its type."""
+        variable = self.chance.choice(sorted(scope.nodes))
+        key = Prop(variable, "id", "text")
+        if self.chance.random() < 0.5:
+            return Calc("text", f"id(${variable})", "{0}", (key,))
+        shown = f"CASE WHEN {{0}} IS NULL THEN NULL ELSE '{scope.nodes[variable]}' END"
+        return Calc("text", f"type(${variable})", shown, (key,))
+
     def _expr(self, scope: Known, left: list[Named]) -> Expr:
+        roll = self.chance.random()
+        if roll < 0.08:
+            return self._about_entity(scope)
+        if roll < 0.2 and (pair := self._pair(scope, left)) is not None:
+            return pair
+        lists = [one for one in self._props(scope) if one.kind in ITEMS]
+        if roll < 0.26 and lists:
+            return self._computed(self.chance.choice(lists))
         leaf = self.chance.choice(self._leaves(scope, left))
         found = leaf if self.chance.random() < 0.3 else self._computed(leaf)
         if self.chance.random() < 0.2:
@@ -426,7 +491,7 @@ def _kind_of(expr: Expr | str | Tally) -> str:
         case Tally(function="sum", argument=argument):
             assert not isinstance(argument, str)
             return "f64" if argument.kind == "f64" else "i64"
-        case Tally(function="avg" | "stddev"):
+        case Tally(function="avg" | "stddev" | "percentile"):
             return "f64"
         case Tally(argument=argument):
             assert not isinstance(argument, str)
@@ -437,6 +502,13 @@ def _kind_of(expr: Expr | str | Tally) -> str:
 
 def _forms(leaf: Expr, small: int) -> list[Calc]:
     one = (leaf,)
+    if leaf.kind in ITEMS:
+        item = ITEMS[leaf.kind]
+        return [
+            Calc("i64", "size({0})", "len({0})", one),
+            Calc(item, "first({0})", "{0}[1]", one),
+            Calc(item, "last({0})", "{0}[-1]", one),
+        ]
     if leaf.kind in ("i32", "i64"):
         wide = "CAST({0} AS BIGINT)"
         return [
@@ -467,6 +539,7 @@ def _forms(leaf: Expr, small: int) -> list[Calc]:
             Calc("text", f"substring({{0}}, {small}, 2)", f"substring({{0}}, {small}, 2)", one),
             Calc("text", 'replace({0}, "a", "xy")', "replace({0}, 'a', 'xy')", one),
             Calc("text", 'concat({0}, "-", {0})', "({0} || '-' || {0})", one),
+            Calc("text", 'trim(concat(" ", {0}, "  "))', "trim(' ' || {0} || '  ')", one),
             Calc("text", 'coalesce({0}, "none")', "coalesce({0}, 'none')", one),
             Calc("i64", "length({0})", "length({0})", one),
         ]

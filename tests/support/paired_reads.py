@@ -333,7 +333,8 @@ def write_item(expr: Expr | str | Tally) -> str:
         case str():
             return f"${expr}"
         case Tally(function=function, argument=argument, distinct=distinct):
-            return f"{function}({'distinct ' if distinct else ''}{write_item(argument)})"
+            more = ", 0.25" if function == "percentile" else ""
+            return f"{function}({'distinct ' if distinct else ''}{write_item(argument)}{more})"
         case _:
             return written(expr)
 
@@ -415,6 +416,8 @@ def _sql_tally(function: str, inner: str, kind: str) -> str:
     if function == "sum" and kind not in FLOATS:
         # The sums of larger integers have no room in an I64, which is an error.
         return f"CAST(sum({inner}) AS BIGINT)"
+    if function == "percentile":
+        return f"quantile_cont(CAST({inner} AS DOUBLE), 0.25)"
     if function in ("sum", "avg", "stddev"):
         inner = f"CAST({inner} AS DOUBLE)"
     return f"{'stddev_samp' if function == 'stddev' else function}({inner})"

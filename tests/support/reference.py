@@ -17,6 +17,7 @@ import typer
 from omnigraph import api, errors, limits
 from omnigraph.api import graph, opening, snapshot
 from omnigraph.catalog.diff.codes import REGISTRY
+from omnigraph.compile.codes import CHECK_CODES
 from omnigraph.language.query.codes import MEANINGS
 from omnigraph.surfaces.cli.help import split_help
 from omnigraph.surfaces.cli.output import exit_code
@@ -71,6 +72,11 @@ def _errors(group: str) -> str:
 
 def _query_codes() -> str:
     return table(("Code", "Meaning"), ((f"`{code}`", text) for code, text in MEANINGS.items()))
+
+
+def _check_codes() -> str:
+    rows = ((f"`{code}`", *texts) for code, texts in CHECK_CODES.items())
+    return table(("Code", "Meaning", "Expected"), rows)
 
 
 def _migration_codes() -> str:
@@ -243,6 +249,7 @@ def made(name: str) -> str:
 _WHOLE: Mapping[str, Callable[[], str]] = {
     "query grammar": show_grammar,
     "query codes": _query_codes,
+    "check codes": _check_codes,
     "migration codes": _migration_codes,
     "limits": _limits,
     "functions": lambda: _functions(opening.init, opening.open, opening.relocate),

@@ -8,8 +8,9 @@ import json
 import random
 import re
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
 
@@ -50,21 +51,23 @@ class Behaviour:
     ignore_conditions: bool = False
     # Each break: {"method", "key" (a pattern), "status", "after" (do it first), "times"}.
     breaks: list[dict[str, Any]] = field(default_factory=list)
-    # Faults at random: {"seed", "rate" (of all requests), "hang" (seconds until a lost answer comes)}.
+    # Faults at random: {"seed", "rate" (of all requests), "lost" (of these), "hang" (seconds until a lost answer comes)}.
     chaos: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.chaos.get("seed"))
 
     def draw_fault(self) -> dict[str, Any] | None:
-        """Draw what goes wrong with a request: an error or a lost answer, before or after its effect."""
+        """Draw what goes wrong with a request: an error or a lost answer, before or after its effect, or an effect that comes late."""
         if self._random.random() >= self.chaos.get("rate", 0.0):
             return None
-        is_lost = self._random.random() < 0.15
+        is_lost = self._random.random() < self.chaos.get("lost", 0.15)
+        is_after = self._random.random() < 0.5
         return {
             "status": 500,
-            "after": self._random.random() < 0.5,
+            "after": is_after,
             "hang": self.chaos["hang"] if is_lost else 0.0,
+            "late": is_lost and not is_after and self._random.random() < 0.5,
         }
 
 
@@ -92,21 +95,12 @@ class Delay:
 
     async def keep(self, app: App, scope: Message, receive: Receive) -> None:
         """Take the whole request, wait, and only then carry it out; nobody is there to be answered."""
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        self._arrived.set()
-        await self._open.wait()
 
-        async def replay() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+        async def wait() -> None:
+            self._arrived.set()
+            await self._open.wait()
 
-        async def note(message: Message) -> None:
-            self._status = message.get("status", self._status)
-
-        await app(scope, replay, note)
+        self._status = await _carry_out_after(wait, app, scope, receive)
         self._done.set()
 
     async def arrived(self) -> None:
@@ -120,6 +114,28 @@ class Delay:
         return self._status
 
 
+async def _carry_out_after(
+    wait: Callable[[], Awaitable[None]], app: App, scope: Message, receive: Receive
+) -> int:
+    """Take the whole request, wait, and only then carry it out; the status that nobody is there to be told."""
+    body, more, status = b"", True, 0
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    await wait()
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def note(message: Message) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    await app(scope, replay, note)
+    return status
+
+
 class Counting:
     """An ASGI layer that logs every S3 request before it passes it on."""
 
@@ -130,7 +146,7 @@ class Counting:
         self._inflight = 0
         self._turns = asyncio.Semaphore(10_000)
         self._delay: Delay | None = None
-        self._kept: set[asyncio.Task[None]] = set()
+        self._kept: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -173,11 +189,7 @@ class Counting:
             return None
 
         if self._delay is not None and self._delay.fits(entry):
-            # A task of its own: the request outlives the connection it came by.
-            task = asyncio.create_task(self._delay.keep(self._app, scope, receive))
-            self._kept.add(task)
-            task.add_done_callback(self._kept.discard)
-            await asyncio.shield(task)
+            await self._outlive(self._delay.keep(self._app, scope, receive))
             return
         broken = self._break(entry)
         if broken is None:
@@ -185,10 +197,21 @@ class Counting:
             return
         if broken["after"]:
             await self._app(scope, counted_receive, swallow)
-        await asyncio.sleep(broken.get("hang", 0.0))
+        wait = partial(asyncio.sleep, broken.get("hang", 0.0))
+        if broken.get("late", False):
+            await self._outlive(_carry_out_after(wait, self._app, scope, counted_receive))
+        else:
+            await wait()
         entry["status"] = broken["status"]
         code = b"<Error><Code>InternalError</Code><Message>broken on purpose</Message></Error>"
         await _respond(send, broken["status"], code)
+
+    async def _outlive(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Carry a request out to its end, in a task of its own: it outlives the connection it came by."""
+        task = asyncio.create_task(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+        await asyncio.shield(task)
 
     def _break(self, entry: dict[str, Any]) -> dict[str, Any] | None:
         for one in self._behaviour.breaks:

@@ -1,22 +1,57 @@
 """A real Spark Connect server on this machine, in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.spark_cluster import START_SECONDS_MAX, _end, _listens, free_port
+from tests.support.spark_cluster import START_SECONDS_MAX, _end, _listens, free_port, processes
 
 ROOT = Path(__file__).parents[2]
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
+@dataclass
+class ConnectServer:
+    """A running server; what it started ends with it."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+
+    def kill(self) -> None:
+        """End the server and its Python processes at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def workers(self) -> list[int]:
+        """The Python processes that run tasks."""
+        below = {self.process.pid}
+        listed = sorted(processes())
+        for _ in listed:
+            more = {pid for pid, parent, _ in listed if parent in below}
+            if more <= below:
+                break
+            below |= more
+        return [pid for pid, _, line in listed if pid in below and "pyspark.daemon" in line]
+
+
 @contextmanager
 def connect_server(home: Path) -> Iterator[str]:
     """Start a server with two cores and give its address; it ends with the block."""
+    server = start_server(home)
+    try:
+        yield server.address
+    finally:
+        _end(server.process)
+
+
+def start_server(home: Path) -> ConnectServer:
+    """Start a server with two cores and wait until it listens."""
     import pyspark
 
     from omnigraph.spark_jobs.java import java_home
@@ -53,6 +88,7 @@ def connect_server(home: Path) -> Iterator[str]:
             assert server.poll() is None, log.read_text()[-2000:]
             assert time.monotonic() < end, log.read_text()[-2000:]
             time.sleep(0.1)
-        yield f"sc://127.0.0.1:{port}"
-    finally:
+    except BaseException:
         _end(server)
+        raise
+    return ConnectServer(server, f"sc://127.0.0.1:{port}")

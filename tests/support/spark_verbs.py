@@ -11,6 +11,7 @@ from typing import Any
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.progress import Progress
+from tests.support.replacing import two_commits
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index }
@@ -33,6 +34,13 @@ def run_verb(order: dict[str, Any], spark: Any) -> None:
             case "load":
                 files = {name: str(home / f"{name}.parquet") for name in ("Person", "Knows")}
                 graph.load(files, mode="append", spark=spark, progress=say_phase)
+            case "replace":
+                graph.load(
+                    {"Person": str(home / "Former.parquet")},
+                    mode="merge",
+                    spark=spark,
+                    progress=say_phase,
+                )
             case "merge":
                 graph.merge("draft", spark=spark, progress=say_phase)
             case "export":
@@ -92,8 +100,10 @@ def main(master: str, conf: dict[str, str]) -> None:
     spark = session(master, memory="1g", quick=True, **conf)
     register(spark)
     say({"ready": True})
-    for line in sys.stdin:
-        say(answer(json.loads(line), spark))
+    # Whatever dies may die between the two commits that replace many rows.
+    with two_commits():
+        for line in sys.stdin:
+            say(answer(json.loads(line), spark))
     spark.stop()
 
 

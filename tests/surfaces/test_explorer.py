@@ -12,19 +12,21 @@ import pytest
 from pyarrow import parquet
 
 import omnigraph
+from omnigraph.surfaces.ui import files
 from omnigraph.surfaces.ui.files import ROOT, list_files
 from tests.support.explorer_build import digest_sources
 from tests.support.served import serving
 
 SCHEMA = """
 node Port { code: String @key  name: String  lat: F64? @index }
-node Vessel { imo: String @key  name: String  dwt: I64? }
+node Vessel { imo: String @key  name: String  dwt: I64?  kind: enum(bulk, tanker)? }
 edge CallsAt: Vessel -> Port { berth: String? }
 edge Feeds: Port -> Port { weight: I32? }
 """
 HUB = 120
 FIRST_ROUTE_BYTES = 90_000
 ALL_BYTES = 450_000
+OPERATIONS = ("inserts", "updates", "deletes")
 
 
 def _records() -> list[dict[str, Any]]:
@@ -53,10 +55,14 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]
         graph.mutate(
             'query q() { update Port set { name: "Rotterdam" } where code = "rtm" }',
             branch="review",
+            actor="ana",
         )
-        graph.mutate('query q() { insert Port { code: "osl", name: "Oslo" } }', branch="review")
-        graph.mutate('query q() { delete Vessel where imo = "0007" }', branch="review")
-        graph.mutate('query q() { insert Port { code: "got", name: "Gothenburg" } }')
+        for text in (
+            'query q() { insert Port { code: "osl", name: "Oslo" } }',
+            'query q() { delete Vessel where imo = "0007" }',
+        ):
+            graph.mutate(text, branch="review", actor="ana")
+        graph.mutate('query q() { insert Port { code: "got", name: "Gothenburg" } }', actor="cy")
         yield graph
 
 
@@ -112,7 +118,12 @@ def test_neighbours_are_those_that_a_query_finds_and_the_rest_is_counted(
 def test_a_neighbourhood_has_the_node_itself_with_its_properties(client: httpx.Client) -> None:
     found = ask(client, "/neighbours", type="Vessel", id="0003")
     itself = next(one for one in found["nodes"] if one["id"] == "0003")
-    assert itself["properties"] == {"imo": "0003", "name": "Ship 3", "dwt": 2**53 + 3}
+    assert itself["properties"] == {
+        "imo": "0003",
+        "name": "Ship 3",
+        "dwt": 2**53 + 3,
+        "kind": None,
+    }
     [edge] = found["edges"]
     assert (edge["from"]["label"], edge["to"]["label"]) == ("Ship 3", "RTM")
     there = ask(client, "/neighbours", type="Port", id="rtm", branch="review", limit=1)["nodes"]
@@ -191,14 +202,98 @@ def test_a_drawn_comparison_counts_what_the_diff_counts(
 def test_a_large_comparison_is_cut_and_says_so(client: httpx.Client) -> None:
     first = ask(client, "/log/graph", branch="main")["commits"][-1]["graph_commit_id"]
     found = ask(client, "/diff/graph", base=first, head="main", limit_nodes=5, limit_edges=7)
-    assert found["shown"] == {"nodes": 5, "edges": 7}
-    assert found["total"] == {"nodes": HUB + 4, "edges": HUB + 2}
+    assert found["shown"] == {"nodes": 5, "edges": 7, "unchanged_edges": 0}
+    assert found["total"] == {"nodes": HUB + 4, "edges": HUB + 2, "unchanged_edges": 0}
     assert found["counts"]["Vessel"]["inserted"] == HUB
     known = {(one["type"], one["id"]) for one in found["nodes"]}
     for edge in found["edges"]:
         assert {(edge[end]["type"], edge[end]["id"]) for end in ("from", "to")} <= known
     only = ask(client, "/diff/graph", base=first, head="main", type="Port", operation="insert")
     assert set(only["counts"]) == {"Port"}
+
+
+def test_unchanged_edges_join_what_a_comparison_draws(client: httpx.Client) -> None:
+    both = {"base": "main", "head": "review"}
+    found = ask(client, "/diff/graph", **both)
+    [link] = [one for one in found["edges"] if one["change"] == "same"]
+    assert (link["type"], link["from"]["label"], link["to"]["label"]) == (
+        "Feeds",
+        "Rotterdam",
+        "Rotterdam",
+    )
+    assert found["shown"]["unchanged_edges"] == found["total"]["unchanged_edges"] == 1
+    cut = ask(client, "/diff/graph", **both, limit_edges=1)
+    assert (cut["shown"]["unchanged_edges"], cut["total"]["unchanged_edges"]) == (0, 1)
+    # An edge that is new is no unchanged one where a filter leaves it out.
+    first = ask(client, "/log/graph", branch="main")["commits"][-1]["graph_commit_id"]
+    ports = ask(client, "/diff/graph", base=first, head="main", type="Port")
+    assert (ports["edges"], ports["total"]["unchanged_edges"]) == ([], 0)
+
+
+def test_a_comparison_is_filtered_by_property_and_by_actor(client: httpx.Client) -> None:
+    both = {"base": "main", "head": "review"}
+    found = ask(client, "/diff/graph", **both)
+    assert found["actors"] == ["ana", "cy"]
+    by_ana = ask(client, "/diff/graph", **both, actor="ana")
+    assert by_ana["counts"]["Port"] == {"inserted": 1, "updated": 1, "deleted": 0}
+    assert "CallsAt" in by_ana["counts"]
+    by_cy = ask(client, "/diff/graph", **both, actor="cy")
+    assert by_cy["counts"] == {"Port": {"inserted": 0, "updated": 0, "deleted": 1}}
+    assert ask(client, "/diff/graph", **both, actor="nobody")["counts"] == {}
+    named = ask(client, "/diff/graph", **both, property="name")
+    assert named["counts"] == {"Port": {"inserted": 0, "updated": 1, "deleted": 0}}
+    assert ask(client, "/diff/graph", **both, property=["lat", "berth"])["counts"] == {}
+    listed: dict[str, Any] = {"from": "main", "to": "review", "actor": "ana", "limit": 2}
+    first = ask(client, "/diff", **listed)
+    rest = ask(client, "/diff", **listed, page_token=first["next_page_token"])
+    assert len(first["changes"] + rest["changes"]) == sum(first["stats"][one] for one in OPERATIONS)
+    refused = client.get(
+        "/diff", params={**listed, "actor": "cy", "page_token": first["next_page_token"]}
+    )
+    assert (refused.status_code, "actors" in refused.json()["error"]) == (400, True)
+
+
+def test_a_merge_belongs_to_its_actor_only_where_it_decided(tmp_path: Path) -> None:
+    schema = "node Port { code: String @key  name: String?  size: I64? }"
+    with omnigraph.init(tmp_path / "ports.omni", schema) as graph:
+        first = graph.load([{"type": "Port", "data": {"code": "rtm"}}], mode="append").commit
+        assert first is not None
+        graph.branch_create("work")
+        change = 'query q() {{ update Port set {{ {} }} where code = "rtm" }}'
+        graph.mutate(change.format('name: "Rotterdam"'), branch="work", actor="ana")
+        graph.mutate('query q() { insert Port { code: "ham" } }', actor="cy")
+        graph.merge("work", actor="bo")
+        ids = {
+            actor: [one["id"] for one in graph.diff_drawing(first, "main", actors=[actor]).nodes]
+            for actor in ("ana", "bo", "cy")
+        }
+        assert ids == {"ana": ["rtm"], "bo": [], "cy": ["ham"]}
+
+
+def test_a_page_of_the_log_counts_what_its_commits_changed(
+    client: httpx.Client, graph: omnigraph.Graph
+) -> None:
+    assert "counts" not in ask(client, "/log/graph")["commits"][0]
+    for one in ask(client, "/log/graph", counts="true")["commits"]:
+        if one["parent_commit_id"] is None:
+            assert one["counts"] is None
+            continue
+        stats = graph.diff(one["parent_commit_id"], one["graph_commit_id"]).stats
+        counted = {"inserted": stats.inserts, "updated": stats.updates, "deleted": stats.deletes}
+        assert one["counts"] == counted
+
+
+def test_a_preview_of_cleanup_is_what_cleanup_would_remove(
+    client: httpx.Client, graph: omnigraph.Graph
+) -> None:
+    previewed = ask(client, "/cleanup/preview", keep=1)["tables"]
+    found = graph.cleanup(keep=1).tables
+    assert [(one["table_key"], one["versions_removed"]) for one in previewed] == [
+        (one.table_key, one.versions_removed) for one in found
+    ]
+    assert sum(one["versions_removed"] for one in previewed) > 0
+    assert ask(client, "/cleanup/preview", keep=1000)["tables"][0]["versions_removed"] == 0
+    assert client.get("/cleanup/preview", params={"keep": 0}).status_code == 400
 
 
 def test_a_drawn_log_has_every_commit_once_and_names_the_heads(
@@ -250,6 +345,9 @@ def test_texts_are_checked_and_completed_by_the_engine(client: httpx.Client) -> 
             "parameters": [{"name": "k", "kind": "string", "nullable": False}],
         }
     ]
+    stored = "query q($a: String, $b: [String], $c: String) { match { $v: Vessel { kind: $a } $v.kind in $b $v.name = $c } return { $v } }"
+    [query] = client.post("/lint", json={"text": stored}).json()["queries"]
+    assert [one.get("choices") for one in query["parameters"]] == [["bulk", "tanker"]] * 2 + [None]
     cut = "query q() { match { $p: Po"
     offered = client.post("/complete", json={"text": cut, "offset": len(cut)}).json()
     assert offered["from"] == len(cut) - 2
@@ -293,6 +391,32 @@ def test_nothing_else_of_the_disk_is_sent(client: httpx.Client, path: str) -> No
     assert "PageFile" not in answer.text
     assert answer.status_code == 404 or answer.headers["content-type"].startswith("text/html")
     assert client.post("/ui/").status_code == 405
+
+
+def test_files_that_an_upgrade_replaced_are_missing_and_the_new_ones_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ROOT", tmp_path)
+    files.forget_files()
+    (tmp_path / "assets").mkdir()
+    for name in ("index.html", "assets/old.js"):
+        (tmp_path / name).write_text("old")
+    assert read_file("index.html") == read_file("assets/old.js") == b"old"
+    files._read.cache_clear()
+    (tmp_path / "assets/old.js").rename(tmp_path / "assets/new.js")
+    (tmp_path / "index.html").write_text("new")
+    assert read_file("assets/old.js") is None
+    assert read_file("index.html") == b"new"
+    assert read_file("assets/new.js") == b"old"
+    (tmp_path / "index.html").unlink()
+    files._read.cache_clear()
+    assert read_file("g/default/@main/log") is None
+    files.forget_files()
+
+
+def read_file(name: str) -> bytes | None:
+    found = files.find_file(tuple(name.split("/")), packed=False)
+    return found.body if found else None
 
 
 def test_the_built_page_was_made_from_these_sources() -> None:

@@ -131,8 +131,8 @@ def test_a_large_difference_is_counted_and_some_of_it_is_shown(large: Large) -> 
     drawn = large.get("difference", "/diff/graph", base="main", head="review", limit_nodes=500)
     assert drawn["counts"] == {"Port": {"inserted": third, "updated": third, "deleted": third}}
     assert (drawn["shown"], drawn["total"]) == (
-        {"nodes": 500, "edges": 0},
-        {"nodes": 3 * third, "edges": 0},
+        {"nodes": 500, "edges": 0, "unchanged_edges": 0},
+        {"nodes": 3 * third, "edges": 0, "unchanged_edges": 0},
     )
     asked = {"from": "main", "to": "review", "limit": 10}
     first = large.get("difference", "/diff", **asked)

@@ -101,7 +101,7 @@ OF_GRAPH = {
 EXPLORER = {
     "POST /lint", "POST /complete", "GET /schema/graph", "GET /entity", "GET /entity/history", "GET /neighbours", "GET /paths",
     "GET /log/graph",
-    "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries",
+    "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries", "GET /cleanup/preview",
 }  # fmt: skip
 CONDITIONAL = {"POST /branches/merge/if-graph-commit", "POST /schema/apply/if-graph-commit"}
 ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *CONDITIONAL, *EXPLORER}

@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.surfaces.http.routes import ROUTES
 from omnigraph.surfaces.http.routing import BodyKind, Route
-from tests.support.served import ServerProcess, make_graph, serving
+from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
 from tests.support.settled import digest
 
 TOKEN = "a-secret-of-thirty-two-characters"
@@ -322,3 +322,31 @@ def test_every_write_route_is_fuzzed() -> None:
         one.operation for one in WRITES if one.body_kind not in (BodyKind.NONE, BodyKind.LINES)
     }
     assert plain == REFUSED.keys()
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "GET", "POST", "DELETE"])
+def test_a_target_that_is_no_path_is_no_route(server: ServerProcess, method: str) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    lines = f"{method} * HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(lines.encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "not_found"
+
+
+@pytest.mark.parametrize("length", [201, 260, 1000, 5000])
+def test_a_branch_name_that_no_file_can_have_is_no_branch(
+    server: ServerProcess, length: int
+) -> None:
+    name = "x" * length
+    with server.client(TOKEN) as client:
+        answers = [
+            client.get("/snapshot", params={"branch": name}),
+            client.post("/query", json={"query": NAMES, "branch": name}),
+            client.post("/mutate", json={"query": ADD, "params": {"n": "Zoe"}, "branch": name}),
+            client.delete(f"/branches/{name}"),
+            client.post("/branches", json={"name": "new", "from": name}),
+            client.post("/branches/merge", json={"source": name}),
+        ]
+    assert [one.json()["code"] for one in answers] == ["not_found"] * len(answers)

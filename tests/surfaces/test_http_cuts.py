@@ -72,12 +72,12 @@ def cut_everywhere(server: ServerProcess, write: Write, offsets: int | None) -> 
         every = [(side, after) for side in Side for after in range(lengths[side])]
         step = 1 if offsets is None else max(1, len(every) // offsets)
         chosen = every[::step]
-        for side, after in chosen:
+        for number, (side, after) in enumerate(chosen, 1):
             name = f"{kind} cut at {side} {after:04}"
             replayed = write_through(cutter, whole, write, name, (side, after))
             # A request that did not arrive whole was not carried out; an answer that was cut was.
             assert replayed == (side is Side.REPLY), name
-        assert cutter.cuts == len(chosen)
+            assert cutter.cuts == number, f"{name}: not cut, {cutter}"
         found = [row["p.name"] for row in whole.query(NAMES)]
         assert len(found) == len(set(found))
         assert len([one for one in found if one.startswith(kind)]) == len(chosen) + 2

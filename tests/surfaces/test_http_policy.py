@@ -145,6 +145,11 @@ READS: dict[str, tuple[Send, str, dict[str, str]]] = {
         {"branch": "main"},
     ),
     "doctor": (lambda http: http.get("/doctor"), "read", {"branch": "main"}),
+    "cleanup preview": (
+        lambda http: http.get("/cleanup/preview"),
+        "read",
+        {"branch": "main"},
+    ),
     "snapshot of a draft": (
         lambda http: http.get("/snapshot?branch=draft"),
         "read",

@@ -225,6 +225,17 @@ def test_a_merge_tells_its_conflicts_and_may_delete_its_branch(http: httpx.Clien
     assert http.get("/branches").json()["branches"] == ["main"]
 
 
+def test_a_branch_goes_only_when_all_of_it_is_merged(http: httpx.Client) -> None:
+    http.post("/branches", json={"name": "fix"})
+    body = {"query": UPDATE, "params": {"n": "Ada", "a": 40}, "branch": "fix"}
+    assert http.post("/mutate", json=body).status_code == 200
+    refused = http.delete("/branches/fix", params={"merged_into": "main"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert "not merged into 'main'" in refused.json()["error"]
+    assert http.post("/branches/merge", json={"source": "fix"}).status_code == 200
+    assert http.delete("/branches/fix", params={"merged_into": "main"}).status_code == 200
+
+
 def test_a_schema_is_applied(http: httpx.Client) -> None:
     text = http.get("/schema").json()["schema_source"]
     wider = text.replace("age: I32?", "age: I32?  nick: String?")

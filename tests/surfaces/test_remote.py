@@ -121,7 +121,7 @@ def test_what_is_missing_is_explained(both: Both) -> None:
     names = {name for name in dir(omnigraph.Graph) if not name.startswith("_")}
     missing = sorted(name for name in names if not hasattr(both.there, name))
     assert missing == [
-        "assign", "changes_frame", "cleanup", "describe", "diff_frame", "discard_recovery", "duckdb",
+        "assign", "changes_frame", "cleanup", "cleanup_preview", "describe", "diff_frame", "discard_recovery", "duckdb",
         "ensure_indices", "export_files", "frames", "guard", "location", "operation", "optimize", "policy", "project",
         "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy", "show", "tag",
         "tag_delete", "tags", "to_networkx", "with_policy",

@@ -178,6 +178,7 @@ def keeping(graph: omnigraph.Graph) -> None:
     reveal_type(graph.index_status().indexes[0].rows)  # int
     reveal_type(graph.optimize())  # OptimizeReport
     reveal_type(graph.cleanup(older_than=timedelta(days=7)))  # CleanupReport
+    reveal_type(graph.cleanup_preview())  # CleanupReport
     reveal_type(graph.repair())  # RepairReport
     reveal_type(graph.relocate())  # RelocateReport
     reveal_type(graph.refresh())  # None

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import pytest
 
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 Decorator = Callable[..., Any]
 T = TypeVar("T")
@@ -133,6 +133,11 @@ def _tried(do: Callable[[], object]) -> object:
         return type(error)
 
 
+def _replace(cls: Any) -> Callable[..., Any]:
+    """Ours for our classes, theirs for those of the standard library."""
+    return replace if hasattr(cls, "__replace__") else dataclasses.replace
+
+
 QUESTIONS: dict[str, Callable[[Any], object]] = {
     "a repr": lambda cls: repr(cls(x=1)),
     "by position": lambda cls: repr(cls(1)),
@@ -146,6 +151,8 @@ QUESTIONS: dict[str, Callable[[Any], object]] = {
     "other hashes": lambda cls: len({cls(x=1), cls(x=2)}),
     "an order": lambda cls: (cls(x=1) < cls(x=2), cls(x=1) >= cls(x=1), cls(x=2) <= cls(x=1)),
     "another value": lambda cls: repr(dataclasses.replace(cls(x=1), y=7)),
+    "another value by name": lambda cls: repr(_replace(cls)(cls(x=1), y=7)),
+    "no such part": lambda cls: _replace(cls)(cls(x=1), nothing=7),
     "a dict": lambda cls: dataclasses.asdict(cls(x=1)),
     "a set part": lambda cls: setattr(cls(x=1), "y", 3),
     "a deleted part": lambda cls: delattr(cls(x=1), "y"),

@@ -157,6 +157,13 @@ export type ChangePageOutput = {
 };
 
 /**
+ * What cleanup would remove, by table.
+ */
+export type CleanupPreviewOutput = {
+    tables: Array<RemovableOutput>;
+};
+
+/**
  * What one commit changed.
  */
 export type CommitChangesOutput = {
@@ -296,6 +303,7 @@ export type DiffGraphOutput = {
     edges: Array<DrawnEntity>;
     shown: KindCounts;
     total: KindCounts;
+    actors: Array<string>;
 };
 
 export type DiffOutput = {
@@ -328,7 +336,7 @@ export type DiffStatsOutput = {
 };
 
 /**
- * A commit with its place in a drawing, and what points to it.
+ * A commit with its place in a drawing, and what points to it; `counts` only where they were asked for, null where history is gone.
  */
 export type DrawnCommit = {
     graph_commit_id: string;
@@ -347,6 +355,7 @@ export type DrawnCommit = {
     parents: Array<LaneOutput>;
     branches: Array<string>;
     tags: Array<string>;
+    counts?: OperationCounts | null;
 };
 
 export type DrawnEntity = {
@@ -665,11 +674,12 @@ export type KeyConflictOutput = {
 };
 
 /**
- * Nodes and edges.
+ * Changed nodes and edges, and unchanged edges between nodes that are drawn.
  */
 export type KindCounts = {
     nodes: number;
     edges: number;
+    unchanged_edges: number;
 };
 
 /**
@@ -857,6 +867,15 @@ export type NeighbourhoodOutput = {
 };
 
 /**
+ * How many entities differ.
+ */
+export type OperationCounts = {
+    inserted: number;
+    updated: number;
+    deleted: number;
+};
+
+/**
  * What is known about a write that failed.
  */
 export type OutcomeOutput = {
@@ -875,6 +894,7 @@ export type ParamOutput = {
     vector_dim?: number;
     nullable: boolean;
     fields?: Array<ParamOutput>;
+    choices?: Array<string>;
 };
 
 /**
@@ -1072,6 +1092,17 @@ export type RecoveryRequiredOutput = {
 };
 
 /**
+ * What cleanup would remove of one table.
+ */
+export type RemovableOutput = {
+    table_key: string;
+    versions_removed: number;
+    bytes_removed: number;
+    forks_removed: number;
+    dropped: boolean;
+};
+
+/**
  * A table whose rows another writer changed.
  */
 export type RowContentionOutput = {
@@ -1250,6 +1281,8 @@ export type TypeShape = {
     kind: string;
     name: string;
     rows: number;
+    bytes: number;
+    fragments: number;
     description: string | null;
     properties: Array<PropertyShape>;
     from?: string;
@@ -2332,6 +2365,14 @@ export type DiffData = {
          * Continue after an earlier page.
          */
         page_token?: string;
+        /**
+         * Only updates of this property.
+         */
+        property?: Array<string>;
+        /**
+         * Only what commits of this actor changed.
+         */
+        actor?: Array<string>;
     };
     url: '/graphs/{graph_id}/diff';
 };
@@ -3281,6 +3322,10 @@ export type DrawLogData = {
          * The last commit of the page before.
          */
         before?: string;
+        /**
+         * `true` to count what the first 25 commits changed.
+         */
+        counts?: string;
     };
     url: '/graphs/{graph_id}/log/graph';
 };
@@ -3355,6 +3400,14 @@ export type DrawDiffData = {
          */
         operation?: Array<string>;
         /**
+         * Only updates of this property.
+         */
+        property?: Array<string>;
+        /**
+         * Only what commits of this actor changed.
+         */
+        actor?: Array<string>;
+        /**
          * Changed nodes; 2,000.
          */
         limit_nodes?: number;
@@ -3387,6 +3440,10 @@ export type DrawDiffErrors = {
      * Gone.
      */
     410: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
     /**
      * Gateway Timeout.
      */
@@ -3528,6 +3585,67 @@ export type DoctorResponses = {
 };
 
 export type DoctorResponse = DoctorResponses[keyof DoctorResponses];
+
+export type PreviewCleanupData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: {
+        /**
+         * Versions of each table that cleanup keeps; 10.
+         */
+        keep?: number;
+    };
+    url: '/graphs/{graph_id}/cleanup/preview';
+};
+
+export type PreviewCleanupErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type PreviewCleanupError = PreviewCleanupErrors[keyof PreviewCleanupErrors];
+
+export type PreviewCleanupResponses = {
+    /**
+     * Done.
+     */
+    200: CleanupPreviewOutput;
+};
+
+export type PreviewCleanupResponse = PreviewCleanupResponses[keyof PreviewCleanupResponses];
 
 export type ListRecoveriesData = {
     body?: never;
@@ -3920,7 +4038,12 @@ export type DeleteBranchData = {
          */
         branch: string;
     };
-    query?: never;
+    query?: {
+        /**
+         * Delete only if every commit of the branch is merged into this one.
+         */
+        merged_into?: string;
+    };
     url: '/graphs/{graph_id}/branches/{branch}';
 };
 

@@ -1,4 +1,4 @@
-"""Graph algorithms on one moment of a graph: project it, compute, compare, write the answer back."""
+"""Graph algorithms on one moment of a graph: project it, compute, write the answer back."""
 
 from collections.abc import Iterable
 from dataclasses import field, replace
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.api.arguments import count_of, text_of
+from omnigraph.api.arguments import count_of, number_of, text_of, whole_of
 from omnigraph.api.projecting import ROUNDS_MAX, ProjectedMoment, ProjectionPlan
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics import communities, components, distances, ranking
@@ -51,6 +51,10 @@ class Assigner(Protocol):
 
 class Answer(Protocol):
     """One value per node, wherever it was computed."""
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm."""
 
     def to_arrow(self) -> pa.Table:
         """The table: `type`, `id`, `value`."""
@@ -97,7 +101,8 @@ class Scores:
             1
         """
         order = [("value", "descending"), ("type", "ascending"), ("id", "ascending")]
-        found: list[dict[str, Any]] = self.table.sort_by(order)[:count].to_pylist()
+        shown = whole_of("count", count)
+        found: list[dict[str, Any]] = self.table.sort_by(order)[:shown].to_pylist()
         return found
 
     def write(
@@ -123,7 +128,7 @@ class Scores:
             target,
             rows["id"],
             rows["value"],
-            branch=branch or self.branch,
+            branch=self.branch if branch is None else branch,
             actor=actor,
             message=message,
         )
@@ -193,12 +198,13 @@ class Projection(ProjectedMoment):
     ) -> Scores:
         """The share of time that a random walker spends at each node; `start` begins from a former answer."""
         require_rank_options(damping, tolerance)
-        first = None if start is None else self._read_start(start)
+        rounds = whole_of("iterations", iterations, least=1)
+        first = None if start is None else self._read_start(require_answer("start", start))
         ranks = ranking.compute_pagerank(
             self._arcs,
             damping=damping,
             tolerance=tolerance,
-            bounds=self._bounds("pagerank", iterations),
+            bounds=self._bounds("pagerank", rounds),
             start=first,
         )
         return self._score("pagerank", ranks)
@@ -211,8 +217,12 @@ class Projection(ProjectedMoment):
     def betweenness(self, *, samples: int | None = None, seed: int = 0) -> Scores:
         """The share of shortest paths that pass each node; from `samples` random sources, or from all."""
         bounds = self._bounds("betweenness")
-        count = count_of("samples", samples, least=1)
-        values = ranking.compute_betweenness(self._arcs, samples=count, seed=seed, bounds=bounds)
+        values = ranking.compute_betweenness(
+            self._arcs,
+            samples=count_of("samples", samples, least=1),
+            seed=whole_of("seed", seed),
+            bounds=bounds,
+        )
         return self._score("betweenness", values)
 
     # ---- which nodes belong together
@@ -223,7 +233,9 @@ class Projection(ProjectedMoment):
         `start` is the answer at another commit: components that no edge joined or left keep their nodes, the others are
         looked at again. The answer is the same as without it.
         """
-        found = None if start is None else self._update_components(start)
+        found = None
+        if start is not None:
+            found = self._update_components(require_answer("start", start))
         if found is None:
             found = components.find_components(self._arcs, strong=False)
         return replace(self._score("wcc", found), projection=self)
@@ -237,19 +249,17 @@ class Projection(ProjectedMoment):
 
         The rule leaves nothing to chance: `seed` is taken for the sake of the other algorithms and changes nothing.
         """
-        del seed
+        whole_of("seed", seed)
         bounds = self._bounds("label_propagation")
-        rounds = count_of("iterations", iterations, least=1)
-        assert rounds is not None
+        rounds = whole_of("iterations", iterations, least=1)
         labels = communities.propagate_labels(self._arcs, rounds=rounds, bounds=bounds)
         return self._score("label_propagation", components.number_by_first(labels))
 
     def louvain(self, *, seed: int = 0) -> Scores:
         """Groups with more weight inside than chance would put there."""
-        bounds = self._bounds("louvain")
-        return self._score(
-            "louvain", communities.find_communities(self._arcs, seed=seed, bounds=bounds)
-        )
+        bounds, chosen = self._bounds("louvain"), whole_of("seed", seed)
+        groups = communities.find_communities(self._arcs, seed=chosen, bounds=bounds)
+        return self._score("louvain", groups)
 
     def triangles(self) -> Scores:
         """In how many triangles each node is, whatever the direction of edges."""
@@ -325,39 +335,24 @@ class Projection(ProjectedMoment):
         return ranks
 
 
-def compare(before: Answer, after: Answer, *, top: int | None = None) -> pa.Table:
-    """The nodes whose value moved between two answers, the largest moves first: before, after, change.
-
-    A node that only one answer has is NULL in the other.
-    """
-    joined = (
-        before.to_arrow()
-        .select(["type", "id", "value"])
-        .join(
-            after.to_arrow().select(["type", "id", "value"]),
-            keys=["type", "id"],
-            left_suffix="_before",
-            right_suffix="_after",
-            join_type="full outer",
+def require_answer(name: str, value: object) -> Answer:
+    """Refuse what no algorithm gave."""
+    if not isinstance(getattr(value, "algorithm", None), str) or not hasattr(value, "to_arrow"):
+        raise UserInputError(
+            f"'{name}' is the answer of an algorithm, not {type(value).__name__}; nothing was computed",
+            hint="such as graph.project(…).pagerank()",
         )
-    )
-    joined = joined.rename_columns(["type", "id", "before", "after"])
-    change = pc.subtract(joined["after"].cast(pa.float64()), joined["before"].cast(pa.float64()))
-    moved = joined.append_column("change", change)
-    moved = moved.filter(pc.fill_null(pc.not_equal(change, 0.0), True))
-    size = pc.fill_null(pc.abs(moved["change"]), np.inf)
-    order = [("size", "descending"), ("type", "ascending"), ("id", "ascending")]
-    ranked = moved.append_column("size", size).sort_by(order).drop_columns(["size"])
-    return ranked if top is None else ranked[:top]
+    found: Answer = value  # type: ignore[assignment]
+    return found
 
 
 def require_rank_options(damping: float, tolerance: float) -> None:
     """Refuse options with which ranks would not settle."""
-    if not 0 <= damping < 1:
+    if not 0 <= number_of("damping", damping) < 1:
         raise UserInputError(
             f"'damping' lies between 0 and 1, it cannot be {damping}; nothing was computed"
         )
-    if not tolerance > 0:
+    if not number_of("tolerance", tolerance) > 0:
         raise UserInputError(
             f"'tolerance' is greater than 0, it cannot be {tolerance}; nothing was computed"
         )

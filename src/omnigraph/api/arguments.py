@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,8 @@ from omnigraph.catalog.model import Catalog, NodeType, TableType
 from omnigraph.engine.results import Commit
 from omnigraph.errors import ConfigError, UserInputError, did_you_mean, shorten, suggestion
 from omnigraph.ids import EntityKind, Op
+from omnigraph.limits import FILE_BYTES_MAX, PATH_CHARS_MAX
+from omnigraph.manifest.names import branch_name as branch_name
 from omnigraph.manifest.names import is_utf8
 from omnigraph.manifest.travel import At
 
@@ -25,13 +27,14 @@ Reference = str | int | datetime | Commit
 """A point in history: commit or its id, manifest version, moment, also as text."""
 
 _Word = TypeVar("_Word", bound=StrEnum)
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 def location_of(uri: object) -> str:
     """Where a graph is: text or a path."""
     if not isinstance(uri, str | os.PathLike):
         raise _not_a("uri", "text or a path", uri)
-    return _refuse_empty_path("uri", text_of("uri", os.fspath(uri)))
+    return _require_path("uri", text_of("uri", os.fspath(uri)))
 
 
 def text_of(name: str, value: object) -> str:
@@ -55,6 +58,28 @@ def count_of(name: str, value: object, *, least: int = 0) -> int | None:
         )
     # More than can be counted is no bound either.
     return min(value, sys.maxsize)
+
+
+def whole_of(name: str, value: object, *, least: int = 0) -> int:
+    """An argument that counts something and has to be given."""
+    found = count_of(name, value, least=least)
+    if found is None:
+        raise _not_a(name, "a whole number", value)
+    return found
+
+
+def number_of(name: str, value: object) -> float:
+    """An argument that is a number, with a fraction or without."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _not_a(name, "a number", value)
+    return value
+
+
+def flag_of(name: str, value: object) -> bool:
+    """An argument that is True or False; None is False."""
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise _not_a(name, "True or False", value)
 
 
 def id_of(type_: TableType | None, value: object) -> str:
@@ -84,7 +109,7 @@ def names_of(name: str, value: object) -> tuple[str, ...] | None:
     """An argument that lists names; None names nothing. One text is not a list of its letters."""
     if value is None:
         return None
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _not_a(name, "a list of names", value)
     return tuple(text_of(name, one) for one in value)
 
@@ -105,12 +130,14 @@ def number_column(name: str, value: Iterable[Any]) -> pa.Array:
 
 
 def _column_of(name: str, value: Any, wanted: pa.DataType | None) -> pa.Array:
+    if isinstance(value, str | bytes):
+        raise _not_a(name, "a list or a column", value)
     try:
         if isinstance(value, pa.ChunkedArray):
             value = pa.concat_arrays(value.chunks) if value.num_chunks else pa.array([], value.type)
         found = value if isinstance(value, pa.Array) else pa.array(value, wanted)
         return found if wanted is None else found.cast(wanted)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UserInputError(f"'{name}' is no column: {error}; no changes were made") from error
 
 
@@ -128,7 +155,28 @@ def file_of(name: str, value: object) -> str:
         raise UserInputError(
             f"'{name}' holds a NUL character, which no file name has; nothing was read"
         )
-    return _refuse_empty_path(name, text)
+    return _require_path(name, text)
+
+
+def path_of(name: str, value: object) -> str:
+    """An argument that names a file or a folder: text or a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise _not_a(name, "text or a path", value)
+    return file_of(name, os.fspath(value))
+
+
+def listener_of(name: str, value: _Called | None) -> _Called | None:
+    """An argument that is called, or nothing."""
+    if value is None or callable(value):
+        return value
+    raise _not_a(name, "something to call", value)
+
+
+def options_of(name: str, value: object) -> Mapping[str, str] | None:
+    """Options of a store: texts by name."""
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise _not_a(name, "a mapping of texts by name", value)
 
 
 def config_of(config: object) -> Mapping[str, Any] | None:
@@ -158,10 +206,15 @@ def rules_of(policy: object) -> str | Path | None:
     raise _not_a("policy", "text or a path", policy)
 
 
-def _refuse_empty_path(name: str, path: str) -> str:
-    """Refuse an empty path: it would mean the working directory."""
+def _require_path(name: str, path: str) -> str:
+    """Refuse an empty path, which would mean the working directory, and one that no system takes."""
     if not path:
         raise UserInputError(f"'{name}' is empty, it names no file; no changes were made")
+    parts = [] if "://" in path else path.split("/")
+    if len(path) > PATH_CHARS_MAX or any(len(os.fsencode(one)) > FILE_BYTES_MAX for one in parts):
+        raise UserInputError(
+            f"'{name}' is longer than the name of a file can be: '{shorten(path)}'; no changes were made"
+        )
     return path
 
 
@@ -201,6 +254,8 @@ def wanted_of(
     ops: Sequence[str] | None,
     *,
     images: bool,
+    properties: Sequence[str] | None = None,
+    actors: Sequence[str] | None = None,
 ) -> "Wanted":
     """Which changes a diff or a feed shows."""
     from omnigraph.engine.history.compare import Wanted
@@ -211,7 +266,9 @@ def wanted_of(
         tables=None if named is None else {catalog.table(t).table_key for t in named},
         kinds=None if chosen is None else {word_of("kinds", EntityKind, kind) for kind in chosen},
         ops=None if done is None else {word_of("ops", Op, op) for op in done},
-        images=images,
+        properties=names_of("properties", properties),
+        actors=names_of("actors", actors),
+        images=flag_of("images", images),
     )
 
 
@@ -220,6 +277,7 @@ def word_of(name: str, words: type[_Word], text: str) -> _Word:
     try:
         return words(text)
     except ValueError as error:
+        text = str(text)
         near = suggestion(did_you_mean(text, map(str, words)))
         raise UserInputError(
             f"'{name}' takes {', '.join(words)}, not '{shorten(text)}'{near}; nothing was read"

@@ -1,27 +1,33 @@
-"""A comparison to be drawn: a bounded number of changed nodes and edges, the nodes that changed edges hang on, and all counts."""
+"""A comparison to be drawn: a bounded number of changed nodes and edges, what they hang on and what joins them, and all counts."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import pyarrow as pa
+
 from omnigraph.api.neighbours import label_of, spell_entity
 from omnigraph.display import Grid, Sheet, Shown, count_of
+from omnigraph.engine.history.authors import find_authored, list_actors
 from omnigraph.engine.history.changes import Change
-from omnigraph.engine.history.compare import Wanted, list_differing_pairs
-from omnigraph.engine.history.counts import CountedTable, count_table
+from omnigraph.engine.history.compare import Wanted, find_steps, list_differing_pairs
+from omnigraph.engine.history.counts import CountedTable, Counts, count_table
+from omnigraph.engine.history.log import Shows
+from omnigraph.engine.read.links import Link, Node, list_links
 from omnigraph.engine.read.verbs import entities
 from omnigraph.engine.session.engine import Engine
-from omnigraph.ids import EntityKind, Op, is_node, node_key, type_name
+from omnigraph.ids import EntityKind, Op, TableKey, is_node, node_key, type_name
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
 NODES_DRAWN: Final = 2_000
 EDGES_DRAWN: Final = 10_000
+ACTORS_LISTED: Final = 200
 
+_LINKS: Final = "unchanged_edges"
 _MARKS: Final = {Op.INSERT: "added", Op.UPDATE: "changed", Op.DELETE: "removed"}
 _COUNTED: Final = {Op.INSERT: "inserted", Op.UPDATE: "updated", Op.DELETE: "deleted"}
 
-Node = tuple[str, str]
-"""A node by its type and id."""
 Drawn = Mapping[str, Any]
 """A node or an edge as surfaces show it."""
 
@@ -36,8 +42,11 @@ class DiffDrawing(Shown):
     nodes: tuple[Drawn, ...]
     """The changed nodes, then those that changed edges hang on."""
     edges: tuple[Drawn, ...]
+    """The changed edges, then unchanged ones between nodes that are drawn."""
     shown: Mapping[str, int]
     total: Mapping[str, int]
+    actors: tuple[str, ...] = ()
+    """Who made the commits that only one of the states has."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
@@ -49,6 +58,7 @@ class DiffDrawing(Shown):
             "edges": list(self.edges),
             "shown": dict(self.shown),
             "total": dict(self.total),
+            "actors": list(self.actors),
         }
 
     def _sheet(self) -> Sheet:
@@ -61,9 +71,17 @@ class DiffDrawing(Shown):
 
 
 def draw_diff(
-    engine: Engine, base: View, head: View, wanted: Wanted, *, nodes_max: int, edges_max: int
+    engine: Engine,
+    base: View,
+    head: View,
+    wanted: Wanted,
+    shows: Shows,
+    *,
+    nodes_max: int,
+    edges_max: int,
 ) -> DiffDrawing:
     """Compare two states, and keep as many changes as may be drawn."""
+    wanted = find_authored(engine, base.state, head.state, wanted, shows)
     room = {EntityKind.NODE: nodes_max, EntityKind.EDGE: edges_max}
     kept: dict[EntityKind, list[Change]] = {kind: [] for kind in EntityKind}
     totals = dict.fromkeys(EntityKind, 0)
@@ -77,25 +95,38 @@ def draw_diff(
     nodes, edges = kept[EntityKind.NODE], kept[EntityKind.EDGE]
     context = _read_context(engine, base, head, nodes, edges)
     labels = _name_nodes(nodes) | {node: label_of(node[1], row) for node, row in context.items()}
+    links = list_links(engine, head, labels, lambda key: _list_changed(engine, base, head, key))
+    kept_links = links[: edges_max - len(edges)]
     return DiffDrawing(
         base=base.commit,
         head=head.commit,
         counts=_sum_types(counted),
         nodes=(*map(_spell_change, nodes), *_spell_context(context)),
-        edges=tuple(_spell_edge(head, one, labels) for one in edges),
-        shown={"nodes": len(nodes), "edges": len(edges)},
-        total={"nodes": totals[EntityKind.NODE], "edges": totals[EntityKind.EDGE]},
+        edges=(
+            *(_spell_edge(head, one, labels) for one in edges),
+            *(_spell_link(one, labels) for one in kept_links),
+        ),
+        shown={"nodes": len(nodes), "edges": len(edges), _LINKS: len(kept_links)},
+        total={
+            "nodes": totals[EntityKind.NODE],
+            "edges": totals[EntityKind.EDGE],
+            _LINKS: len(links),
+        },
+        actors=list_actors(base.state, head.state, shows)[:ACTORS_LISTED],
     )
 
 
 def _sum_types(counted: Iterable[CountedTable]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, Counter[Op]] = {}
     for one in counted:
         if one.total:
-            counts = found.setdefault(type_name(one.key), dict.fromkeys(_COUNTED.values(), 0))
-            for op, name in _COUNTED.items():
-                counts[name] += one.counts[op]
-    return dict(sorted(found.items()))
+            found.setdefault(type_name(one.key), Counter()).update(one.counts)
+    return {name: spell_counts(counts) for name, counts in sorted(found.items())}
+
+
+def spell_counts(counts: Counts) -> dict[str, int]:
+    """Counts by the words of a drawing."""
+    return {name: counts.get(op, 0) for op, name in _COUNTED.items()}
 
 
 def _read_context(
@@ -114,6 +145,14 @@ def _read_context(
         rows = entities(engine, base, key, named) | entities(engine, head, key, named)
         found |= {(type_, one): rows[one] for one in sorted(rows)}
     return found
+
+
+def _list_changed(engine: Engine, base: View, head: View, key: TableKey) -> pa.Array:
+    """List the edges of a table that differ, drawn or not: the others are unchanged."""
+    pairs = list_differing_pairs(base.state, head.state, Wanted(tables=(key,)))
+    steps = (step for pair in pairs for step, _ in find_steps(engine.store.tables, pair))
+    parts = [part for step in steps for part in step.moves["id"].chunks]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
 
 
 def _find_ends(head: View, change: Change) -> tuple[Node, ...]:
@@ -141,6 +180,14 @@ def _spell_edge(head: View, change: Change, labels: Mapping[Node, str]) -> Drawn
         for type_, one in _find_ends(head, change)
     ]
     return _spell_change(change) | dict(zip(("from", "to"), ends, strict=False))
+
+
+def _spell_link(link: Link, labels: Mapping[Node, str]) -> Drawn:
+    ends = {
+        word: {"type": node[0], "id": node[1], "label": labels[node]}
+        for word, node in (("from", link.source), ("to", link.target))
+    }
+    return spell_entity("edge", link.type_name, link.id, None) | {"change": "same"} | ends
 
 
 def _spell_change(change: Change) -> dict[str, Any]:

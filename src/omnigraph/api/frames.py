@@ -88,16 +88,17 @@ def rejects_frame(
     `engine` is `arrow`, `polars` or `pandas`; a Spark session gives a Spark DataFrame.
     """
     chosen = require_engine(engine, spark)
-    if error.rejects is None:
+    rejected: pa.Table | None = getattr(error, "rejects", None)
+    if rejected is None:
         raise UserInputError(
             "the error keeps no table of what was refused; nothing was read",
             hint='pass rejects="frame" to load() or merge()',
         )
     if chosen is FrameEngine.SPARK:
         runner = import_module("omnigraph.spark_jobs.runner").spark_runner(_session(spark))
-        found: AnyFrame = runner.spark.createDataFrame(error.rejects)
+        found: AnyFrame = runner.spark.createDataFrame(rejected)
         return found
-    return make_frame(error.rejects, chosen, "rejects_frame()")
+    return make_frame(rejected, chosen, "rejects_frame()")
 
 
 # ---- changes

@@ -18,10 +18,12 @@ from omnigraph.api.arguments import (
     Reference,
     age_of,
     count_of,
-    file_of,
+    flag_of,
+    listener_of,
     names_of,
     number_column,
     one_or_names,
+    path_of,
     point_of,
     reference_of,
     rules_of,
@@ -188,7 +190,8 @@ class Graph:
             >>> review.query("query q() { match { $p: Person } return { count($p) as people } }").rows
             [{'people': 3}]
         """
-        return Graph(self._engine, actor=self._actor, branch=branch, guard=self._guard)
+        named = branch_name(branch, "a handle on a branch")
+        return Graph(self._engine, actor=self._actor, branch=named, guard=self._guard)
 
     # ---- reading
 
@@ -200,9 +203,11 @@ class Graph:
             >>> snapshot.tables()
             {'edge:Knows': 1, 'node:Person': 3}
         """
-        engine, target = self._engine, branch_name(branch or self._branch, "read")
+        engine, target = self._engine, self._target(branch, "read")
+        if at is None:
+            return Snapshot(engine, engine.view(target))
         view = engine.view(target, point_of(at))
-        return Snapshot(engine, view, None if at is None else view.commit)
+        return Snapshot(engine, view, view.commit)
 
     def query(
         self,
@@ -453,7 +458,7 @@ class Graph:
         """
         from omnigraph.api.stored_queries import read_stored_queries
 
-        folder = Path(file_of("directory", os.fspath(directory)))
+        folder = Path(path_of("directory", directory))
         return read_stored_queries(folder, self)
 
     def table(
@@ -522,7 +527,7 @@ class Graph:
         from omnigraph.engine.history.export_files import ExportReport
 
         snapshot = self.snapshot(branch=branch, at=at)
-        place = file_of("directory", os.fspath(directory))
+        place = path_of("directory", directory)
         with self._job(JobKind.EXPORT, snapshot.branch, self._actor, progress) as tell:
             runner = runner_of(self._engine, spark, tell)
             parts = snapshot.export_files(place, format, types, runner)
@@ -577,7 +582,7 @@ class Graph:
         from omnigraph.api.analytics import Projection
         from omnigraph.api.projecting import choose_spark, plan_projection
 
-        engine, target = self._engine, branch_name(branch or self._branch, "read")
+        engine, target = self._engine, self._target(branch, "read")
         plan = plan_projection(engine, engine.view(target, point_of(at)), nodes, edges)
         chosen, reason = choose_spark(engine, plan, spark)
         if chosen is False:
@@ -662,7 +667,7 @@ class Graph:
         from omnigraph.engine.write.mutate import mutate
 
         chosen, values = name_and_params(name, params)
-        target = branch_name(branch or self._branch, "mutate")
+        target = self._target(branch, "mutate")
         by = self._authorize("change", actor, branch=target)
         return mutate(
             self._engine,
@@ -673,7 +678,7 @@ class Graph:
             actor=by.actor,
             allowed_by=by.policy,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
-            dry_run=dry_run,
+            dry_run=flag_of("dry_run", dry_run),
             message=commit_message(message),
             key=_key(idempotency_key),
         )
@@ -724,7 +729,7 @@ class Graph:
 
         engine = self._engine
         if isinstance(source, str):
-            source = file_of("source", source)
+            source = path_of("source", source)
         target, base = self._load_target(branch, from_branch)
         by = self._authorize_load(actor, target, base)
         if append_only:
@@ -740,14 +745,14 @@ class Graph:
                 actor=by.actor,
                 allowed_by=by.policy,
                 allow_empty=allow_empty,
-                dry_run=dry_run,
+                dry_run=flag_of("dry_run", dry_run),
                 choose=chooser(engine, spark, tell, in_steps=bool(append_only)),
                 batch_id=None if batch_id is None else text_of("batch_id", batch_id),
                 strict=names_of("append_only", append_only) or (),
                 tell=tell,
                 message=commit_message(message),
                 key=_key(idempotency_key),
-                rejects=parse_rejects(rejects),
+                rejects=parse_rejects(None if rejects is None else path_of("rejects", rejects)),
                 if_commit=None if if_commit is None else CommitId(str(if_commit)),
                 create=one_or_names("create_missing", create_missing),
             )
@@ -773,7 +778,7 @@ class Graph:
         from omnigraph.engine.write.assign import assign_values
 
         type_name, _, property_name = text_of("target", target).partition(".")
-        into = branch_name(branch or self._branch, "assign")
+        into = self._target(branch, "assign")
         by = self._authorize("change", actor, branch=into)
         return assign_values(
             self._engine,
@@ -800,7 +805,9 @@ class Graph:
         from omnigraph.engine.schema.apply import plan_schema
 
         text = schema_of(schema)
-        return plan_schema(self._engine, text, allow_data_loss=allow_data_loss)
+        return plan_schema(
+            self._engine, text, allow_data_loss=flag_of("allow_data_loss", allow_data_loss)
+        )
 
     def schema_from(
         self,
@@ -862,7 +869,7 @@ class Graph:
             return apply_schema(
                 self._engine,
                 text,
-                allow_data_loss=allow_data_loss,
+                allow_data_loss=flag_of("allow_data_loss", allow_data_loss),
                 actor=by.actor,
                 allowed_by=by.policy,
                 tell=tell,
@@ -885,7 +892,7 @@ class Graph:
         """
         from omnigraph.api.branches import list_shown
 
-        return list_shown(self._engine.manifest, compare=compare)
+        return list_shown(self._engine.manifest, compare=flag_of("compare", compare))
 
     def branch(self, name: str) -> "Branch":
         """One branch, with counts of commits `ahead` and `behind` its parent.
@@ -928,9 +935,16 @@ class Graph:
         return show_new(*made)
 
     def branch_delete(
-        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
+        self,
+        name: str,
+        *,
+        merged_into: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> None:
         """Delete a branch that no other branch depends on.
+
+        With `merged_into`, a branch that has commits which that branch has not is refused, and nothing is deleted.
 
         Example:
             >>> graph.branch_delete("trial")
@@ -940,10 +954,11 @@ class Graph:
         target = branch_name(name, "branch delete")
         by = self._authorize("branch_delete", actor, target=target).actor
         key, bound_to = _key(idempotency_key), BranchName(self._branch)
+        kept = None if merged_into is None else branch_name(merged_into, "branch delete")
         if key is None:
-            branching.delete(self._engine, name, bound_to, actor=by)
+            branching.delete(self._engine, name, bound_to, actor=by, merged_into=kept)
         else:
-            branching.delete_once(self._engine, name, bound_to, by, key)
+            branching.delete_once(self._engine, name, bound_to, by, key, kept)
 
     def commits(
         self,
@@ -960,14 +975,16 @@ class Graph:
             >>> [(str(commit.kind), commit.actor) for commit in graph.commits(limit=2)]
             [('load', 'ada'), ('load', 'ada')]
         """
-        target = branch_name(branch or self._branch, "commits")
+        target = self._target(branch, "commits")
         state = self._engine.manifest.current(target)
         wanted = count_of("limit", limit)
-        if wanted and actor is None and since is None and not all:
+        with_merged = flag_of("all", all)
+        if wanted and actor is None and since is None and not with_merged:
             return Commits(map(Commit.of, state.newest(wanted).listed(limit=wanted)))
-        lineage = state.lineage.with_merged(state.merged.commits) if all else state.lineage
+        lineage = state.lineage.with_merged(state.merged.commits) if with_merged else state.lineage
         start = since if isinstance(since, datetime) or since is None else self._commit_id(since)
-        listed = lineage.listed(actor=actor, since=start, limit=wanted)
+        by = None if actor is None else text_of("actor", actor)
+        listed = lineage.listed(actor=by, since=start, limit=wanted)
         return Commits(map(Commit.of, listed))
 
     def log_drawing(
@@ -976,11 +993,13 @@ class Graph:
         *,
         limit: int = 100,
         before: str | Commit | None = None,
+        counts: bool = False,
         shows: Callable[[str], bool] | None = None,
     ) -> "LogDrawing":
         """The commits of branches and of what was merged into them, newest first, each with the lane of a drawing.
 
-        `before` is the last commit of the page before; `shows` says which branches are shown, all by default.
+        `before` is the last commit of the page before. With `counts` the first 25 commits of the page say how much they
+        changed. `shows` says which branches are shown, all by default.
 
         Example:
             >>> page = graph.log_drawing(["main"], limit=2)
@@ -992,7 +1011,14 @@ class Graph:
         named = names_of("branches", branches)
         size = count_of("limit", limit, least=1) or 1
         start = None if before is None else str(before)
-        return draw_log(self._engine, named, size, start, shows or (lambda _: True))
+        return draw_log(
+            self._engine,
+            named,
+            size,
+            start,
+            listener_of("shows", shows) or _show_all,
+            counts=flag_of("counts", counts),
+        )
 
     def _commit_id(self, name: str | Commit) -> CommitId:
         """The commit that a tag names; any other text as it is."""
@@ -1028,7 +1054,7 @@ class Graph:
         """
         from omnigraph.engine.keyed import find_status
 
-        target = branch_name(branch or self._branch, "operation")
+        target = self._target(branch, "operation")
         by = actor_name(actor) or self._actor
         return find_status(self._engine, target, by, idempotency_key_of(key))
 
@@ -1051,7 +1077,7 @@ class Graph:
         """
         from omnigraph.engine.tagging import create_tag
 
-        target = branch_name(branch or self._branch, "tag create")
+        target = self._target(branch, "tag create")
         by = self._authorize("change", actor, branch=target).actor
         return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
 
@@ -1114,7 +1140,7 @@ class Graph:
 
         name = text_of("source", _name_of(source))
         by = self._authorize_merge(actor, name, into, dry_run=dry_run)
-        keeper = parse_conflict_file(rejects)
+        keeper = parse_conflict_file(None if rejects is None else path_of("rejects", rejects))
         job = self._job(JobKind.MERGE, into, by.actor, progress)
         with raise_with_table(keeper), job as tell:
             return merge(
@@ -1124,8 +1150,8 @@ class Graph:
                 granularity=granularity,
                 actor=by.actor,
                 allowed_by=by.policy,
-                dry_run=dry_run,
-                allow_older_base=allow_older_base,
+                dry_run=flag_of("dry_run", dry_run),
+                allow_older_base=flag_of("allow_older_base", allow_older_base),
                 choose=chooser(self._engine, spark, tell),
                 rejects=keeper,
                 tell=tell,
@@ -1163,7 +1189,7 @@ class Graph:
             list_differing_pairs,
         )
 
-        file = parse_change_file(out)
+        file = parse_change_file(None if out is None else path_of("out", out))
         before, after = self._states(base, head)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         pairs = list_differing_pairs(before, after, wanted)
@@ -1212,10 +1238,16 @@ class Graph:
         *,
         types: Sequence[str] | None = None,
         ops: "Ops | None" = None,
+        properties: Sequence[str] | None = None,
+        actors: Sequence[str] | None = None,
         nodes_max: int = 2_000,
         edges_max: int = 10_000,
+        shows: Callable[[str], bool] | None = None,
     ) -> "DiffDrawing":
         """A `diff` to be drawn: its counts, and the first changed nodes and edges with the nodes these hang on.
+
+        `properties` keeps updates of one of them, `actors` what commits of theirs changed; `shows` says of which branches
+        commits are looked at, all by default.
 
         Example:
             >>> newest = graph.commits()[0]
@@ -1230,7 +1262,10 @@ class Graph:
             self._engine,
             View(branch=before.branch, accepted=accepted, state=before),
             View(branch=after.branch, accepted=accepted, state=after),
-            wanted_of(self.catalog, types, None, ops, images=True),
+            wanted_of(
+                self.catalog, types, None, ops, images=True, properties=properties, actors=actors
+            ),
+            shows or _show_all,
             nodes_max=count_of("nodes_max", nodes_max) or 0,
             edges_max=count_of("edges_max", edges_max) or 0,
         )
@@ -1281,7 +1316,7 @@ class Graph:
         chosen = require_engine(engine, spark)
         start, end = (None if one is None else self._commit_id(one) for one in (since, until))
         wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
-        target = branch_name(branch or self._branch, "changes")
+        target = self._target(branch, "changes")
         return make_feed_frame(self._engine, target, start, end, wanted, chosen, spark)
 
     def _states(self, base: Reference, head: Reference) -> tuple[BranchState, BranchState]:
@@ -1317,7 +1352,7 @@ class Graph:
         """
         from omnigraph.engine.history.feed import page
 
-        target = branch_name(branch or self._branch, "changes")
+        target = self._target(branch, "changes")
         start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         bound = count_of("limit", limit, least=1)
@@ -1359,7 +1394,7 @@ class Graph:
         """
         from omnigraph.engine.history.feed import stream
 
-        target = branch_name(branch or self._branch, "changes")
+        target = self._target(branch, "changes")
         start = None if since is None else self._commit_id(since)
         wanted = wanted_of(self.catalog, types, kinds, ops, images=images)
         return stream(self._engine, target, start, wanted, self._feed_worker(target, spark))
@@ -1423,7 +1458,7 @@ class Graph:
         """
         from omnigraph.engine.history.pages import continue_feed, start_feed
 
-        target = branch_name(branch or self._branch, "changes")
+        target = self._target(branch, "changes")
         wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
         bound = count_of("limit", limit, least=1)
         if page_token is not None:
@@ -1454,8 +1489,13 @@ class Graph:
         types: Sequence[str] | None = None,
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
+        properties: Sequence[str] | None = None,
+        actors: Sequence[str] | None = None,
+        shows: Callable[[str], bool] | None = None,
     ) -> "DiffPage":
         """One page of a `diff`, with the rows before and after, nodes before edges.
+
+        `properties`, `actors` and `shows` are those of `diff_drawing`.
 
         Example:
             >>> graph.diff_page("main", "main").stats.inserts
@@ -1463,7 +1503,9 @@ class Graph:
         """
         from omnigraph.engine.history.pages import page_diff
 
-        wanted = wanted_of(self.catalog, types, kinds, ops, images=True)
+        wanted = wanted_of(
+            self.catalog, types, kinds, ops, images=True, properties=properties, actors=actors
+        )
         return page_diff(
             self._engine,
             branch_name(self._branch, "diff"),
@@ -1471,6 +1513,7 @@ class Graph:
             count_of("limit", limit, least=1),
             wanted,
             None if page_token is None else text_of("page_token", page_token),
+            shows or _show_all,
         )
 
     def baseline_stream(
@@ -1485,7 +1528,7 @@ class Graph:
         """
         from omnigraph.engine.history.feed import stream_baseline
 
-        target = branch_name(branch or self._branch, "baseline")
+        target = self._target(branch, "baseline")
         return stream_baseline(self._engine, target, names_of("types", types))
 
     def baseline(
@@ -1504,9 +1547,9 @@ class Graph:
         """
         from omnigraph.engine.history.feed import baseline
 
-        target = branch_name(branch or self._branch, "baseline")
+        target = self._target(branch, "baseline")
         named = names_of("types", types)
-        file = Path(file_of("out", os.fspath(out)))
+        file = Path(path_of("out", out))
         return baseline(self._engine, target, file, named)
 
     # ---- maintenance
@@ -1530,7 +1573,8 @@ class Graph:
         from omnigraph.api.runners import workers_of
         from omnigraph.engine.maintenance.indexes import ensure_indices
 
-        target, by = BranchName(branch or self._branch), self._authorize("maintain", actor).actor
+        target = self._target(branch, "ensure indices")
+        by = self._authorize("maintain", actor).actor
         workers = workers_of(self._engine, spark)
         with self._job(JobKind.INDEX, target, by, progress) as tell:
             return ensure_indices(self._engine, target, actor=by, workers=workers, tell=tell)
@@ -1544,7 +1588,7 @@ class Graph:
         """
         from omnigraph.engine.maintenance.indexes import index_status
 
-        return index_status(self._engine, BranchName(branch or self._branch))
+        return index_status(self._engine, self._target(branch, "index status"))
 
     def optimize(
         self,
@@ -1599,10 +1643,24 @@ class Graph:
                 self._engine,
                 keep=count_of("keep", keep),
                 older_than=age_of("older_than", older_than),
-                confirm=confirm,
+                confirm=flag_of("confirm", confirm),
                 actor=by,
                 tell=tell,
             )
+
+    def cleanup_preview(
+        self, *, keep: int | None = None, older_than: timedelta | None = None
+    ) -> "CleanupReport":
+        """What `cleanup` would remove of tables now, by the same rules; also of a graph that is open for reading alone.
+
+        Example:
+            >>> {table.versions_removed for table in graph.cleanup_preview(keep=1000).tables}
+            {0}
+        """
+        from omnigraph.engine.maintenance.cleanup import preview_cleanup
+
+        rules = count_of("keep", keep), age_of("older_than", older_than)
+        return preview_cleanup(self._engine, *rules)
 
     def relocate(self) -> "RelocateReport":
         """Write the present address of this graph, which was moved or copied, into its branches.
@@ -1640,7 +1698,12 @@ class Graph:
         from omnigraph.engine.maintenance.repair import repair
 
         by = self._authorize("maintain", actor).actor
-        return repair(self._engine, confirm=confirm, force=force, actor=by)
+        return repair(
+            self._engine,
+            confirm=flag_of("confirm", confirm),
+            force=flag_of("force", force),
+            actor=by,
+        )
 
     def refresh(self, *, roll_back: bool = False, settle: bool | None = None) -> None:
         """Reload the graph and complete interrupted writes; with `roll_back`, roll back those that cannot be completed.
@@ -1674,7 +1737,7 @@ class Graph:
         """
         from omnigraph.engine.maintenance.doctor import examine
 
-        return examine(self._engine, deep=deep)
+        return examine(self._engine, deep=flag_of("deep", deep))
 
     def recoveries(self) -> list[RecoveryAudit]:
         """Operations that recovery completed, rolled back or discarded, oldest first.
@@ -1739,7 +1802,11 @@ class Graph:
     def _job(
         self, kind: JobKind, branch: str, actor: str | None, progress: "Tell | None"
     ) -> AbstractContextManager["Tell"]:
-        return self._engine.jobs.keep(kind, branch, actor, progress)
+        return self._engine.jobs.keep(kind, branch, actor, listener_of("progress", progress))
+
+    def _target(self, branch: str | None, operation: str) -> BranchName:
+        """The branch that a call is about: the one it names, else that of the handle."""
+        return branch_name(self._branch if branch is None else branch, operation)
 
     # ---- who may
 
@@ -1828,7 +1895,7 @@ class Graph:
         self, branch: str | None, from_branch: str | None
     ) -> tuple[BranchName, BranchName | None]:
         base = None if from_branch is None else branch_name(from_branch, "load")
-        return branch_name(branch or self._branch, "load"), base
+        return self._target(branch, "load"), base
 
     def _authorize_load(
         self, actor: str | None, target: BranchName, base: BranchName | None
@@ -1867,6 +1934,10 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri} on {self._branch}{mode}>"
+
+
+def _show_all(_branch: str) -> bool:
+    return True
 
 
 def _name_of(given: object) -> object:

@@ -1,15 +1,18 @@
 """A history to be drawn: a page of commits of several branches, each with its lane, its parents and what points to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omnigraph.api.drawings import spell_counts
 from omnigraph.display import Grid, Sheet, Shown, count_of
+from omnigraph.engine.history.counts import count_commit
 from omnigraph.engine.history.lanes import Lanes, assign_lanes, list_parents
 from omnigraph.engine.history.log import Shows, list_log, name_heads, read_states
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import NotFound
-from omnigraph.ids import MAIN
+from omnigraph.errors import HistoryReclaimed, NotFound, TableNotFound
+from omnigraph.ids import MAIN, CommitId
+from omnigraph.limits import COMMITS_COUNTED_MAX
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.tags import list_tags
@@ -50,7 +53,13 @@ class LogDrawing(Shown):
 
 
 def draw_log(
-    engine: Engine, branches: Sequence[str] | None, limit: int, before: str | None, shows: Shows
+    engine: Engine,
+    branches: Sequence[str] | None,
+    limit: int,
+    before: str | None,
+    shows: Shows,
+    *,
+    counts: bool = False,
 ) -> LogDrawing:
     """Draw a page of the log of some branches, or of all that are shown."""
     states = read_states(engine.manifest, shows)
@@ -61,12 +70,28 @@ def draw_log(
     start = _find_start(commits, before)
     page = commits[start : start + limit]
     names, tags = name_heads(states), _name_tags(engine)
+    drawn = [_spell_commit(Commit.of(one), lanes, names, tags) for one in page]
+    if counts:
+        known = {one.id: one for one in commits}
+        for commit, spelled in zip(page[:COMMITS_COUNTED_MAX], drawn, strict=False):
+            spelled["counts"] = _count_changes(engine, commit, known)
     return LogDrawing(
-        commits=tuple(_spell_commit(Commit.of(one), lanes, names, tags) for one in page),
+        commits=tuple(drawn),
         lanes=lanes.count,
         total=len(commits),
         next=page[-1].id if page and start + limit < len(commits) else None,
     )
+
+
+def _count_changes(
+    engine: Engine, commit: GraphCommit, known: Mapping[CommitId, GraphCommit]
+) -> dict[str, int] | None:
+    """Count what a commit changed against its first parent; None where that cannot be known any more."""
+    parent = None if commit.parent is None else known.get(commit.parent)
+    try:
+        return None if parent is None else spell_counts(count_commit(engine, parent, commit))
+    except (HistoryReclaimed, TableNotFound):
+        return None
 
 
 def _find(states: dict[str, BranchState], name: str) -> BranchState:

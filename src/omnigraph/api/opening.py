@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import config_of, location_of, read_policy, text_of
+from omnigraph.api.arguments import config_of, location_of, options_of, read_policy, text_of
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import DiscardedRecovery
 from omnigraph.api.texts import schema_of
@@ -44,13 +44,18 @@ def init(
             location_of(uri),
             text,
             force=force,
-            storage_options=storage_options,
+            storage_options=options_of("storage_options", storage_options),
             config=config_of(config),
         )
     except AlreadyInitialized:
         if not exist_ok:
             raise
-        graph = open(uri, storage_options=storage_options, actor=actor, config=config)
+        graph = open(
+            uri,
+            storage_options=options_of("storage_options", storage_options),
+            actor=actor,
+            config=config,
+        )
         if shape_hash(graph.catalog) != shape_hash(compile_schema(text)):
             graph.close()
             raise
@@ -81,7 +86,7 @@ def open(
     engine = open_graph(
         location_of(uri),
         read_only=read_only,
-        storage_options=storage_options,
+        storage_options=options_of("storage_options", storage_options),
         config=config_of(config),
     )
     return Graph(engine, actor=actor, guard=guard)
@@ -103,7 +108,9 @@ def discard_recovery(
     """
     from omnigraph.recovery.discard import discard_operation
 
-    engine = open_unsettled(location_of(uri), storage_options=storage_options)
+    engine = open_unsettled(
+        location_of(uri), storage_options=options_of("storage_options", storage_options)
+    )
     chosen = OperationId(text_of("operation_id", operation_id))
     return discard_operation(engine.committer, engine.recovery.audit, chosen)
 
@@ -121,4 +128,6 @@ def relocate(
     """
     from omnigraph.engine.maintenance.relocate import relocate_graph
 
-    return relocate_graph(location_of(uri), storage_options=storage_options)
+    return relocate_graph(
+        location_of(uri), storage_options=options_of("storage_options", storage_options)
+    )

@@ -6,14 +6,13 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from omnigraph.api.arguments import text_of
+from omnigraph.api.arguments import flag_of, names_of, number_of, text_of
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.analytics.bounds import Bounds
 from omnigraph.engine.analytics.project import (
     EdgeUse,
     check_projection,
     count_projection,
-    open_past_tables,
     open_tables,
 )
 from omnigraph.engine.read.columns.entities import Entities
@@ -42,6 +41,13 @@ class ProjectionPlan:
     arc_count: int
 
     @property
+    def has_tables(self) -> bool:
+        """Whether all of its types were there at that moment."""
+        nodes = (self.tables.nodes(name) for name in self.names)
+        edges = (self.tables.edges(name) for name in self.uses)
+        return all(one.entry is not None for one in (*nodes, *edges))
+
+    @property
     def nbytes(self) -> int:
         """About how much memory an algorithm needs in one process."""
         return self.node_count * PROJECTED_NODE_BYTES + self.arc_count * PROJECTED_ARC_BYTES
@@ -53,7 +59,8 @@ class ProjectedMoment:
     def __init__(
         self, engine: Engine, plan: ProjectionPlan, reason: str, seconds_max: float | None
     ) -> None:
-        self._runtime, self._plan, self._seconds_max = engine.runtime, plan, seconds_max
+        self._runtime, self._plan = engine.runtime, plan
+        self._seconds_max = None if seconds_max is None else number_of("seconds_max", seconds_max)
         self.reason = reason
         self._counts = (plan.node_count, plan.arc_count)
 
@@ -97,18 +104,25 @@ def plan_projection(
 
     Types and properties are named as in the present schema, or as they were named at the moment that is projected.
     """
-    # Lists that can be walked once are walked twice.
-    named = None if nodes is None or isinstance(nodes, str) else tuple(nodes)
-    chosen = edges if edges is None or isinstance(edges, str | Mapping) else tuple(edges)
+    # Lists that can be walked once are walked for every schema.
+    named = names_of("nodes", nodes)
+    chosen = edges if isinstance(edges, Mapping) else names_of("edges", edges)
+    first, *others = open_tables(engine, view)
+    if chosen is None and others:
+        # All edges are those of that commit, under present names if each has one.
+        return _plan_by(view, others[-1], named, chosen)
     try:
-        return _plan_by(view, open_tables(engine, view), nodes if named is None else named, chosen)
+        plan = _plan_by(view, first, named, chosen)
     except (NotFound, UserInputError):
-        past = open_past_tables(engine, view)
-        if past is None:
-            raise
-        with suppress(NotFound, UserInputError):
-            return _plan_by(view, past, nodes if named is None else named, chosen)
-        raise
+        plan = None
+    if plan is None or not plan.has_tables:
+        # Present names go before those of then.
+        for tables in reversed(others):
+            with suppress(NotFound, UserInputError):
+                past = _plan_by(view, tables, named, chosen)
+                if plan is None or past.has_tables:
+                    return past
+    return plan or _plan_by(view, first, named, chosen)
 
 
 def _plan_by(
@@ -181,9 +195,7 @@ def _list_node_types(
 ) -> tuple[str, ...]:
     """The node types of a projection; without a list those at which its edges end."""
     if nodes is not None:
-        if isinstance(nodes, str):
-            raise UserInputError("'nodes' is a list of node types; nothing was read")
-        return tuple(dict.fromkeys(text_of("nodes", one) for one in nodes))
+        return tuple(dict.fromkeys(nodes))
     ends = [catalog.edges[name] for name in uses if name in catalog.edges]
     return tuple(sorted({end for edge in ends for end in (edge.source, edge.target)}))
 
@@ -194,14 +206,20 @@ def _read_uses(
     """How a projection uses each edge type; all of them when none is named."""
     if edges is None:
         return {name: EdgeUse() for name in catalog.edges}
-    if isinstance(edges, str):
-        raise UserInputError("'edges' is a list of edge types, or a mapping; nothing was read")
     if not isinstance(edges, Mapping):
-        return {text_of("edges", name): EdgeUse() for name in edges}
-    return {text_of("edges", name): _read_use(name, found or {}) for name, found in edges.items()}
+        return {name: EdgeUse() for name in edges}
+    return {
+        text_of("edges", name): _read_use(name, {} if found is None else found)
+        for name, found in edges.items()
+    }
 
 
 def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
+    if not isinstance(found, Mapping):
+        raise UserInputError(
+            f"the options of {name} are a mapping, not {type(found).__name__}; nothing was read",
+            hint='{"weight": property, "undirected": True}',
+        )
     unknown = [key for key in found if key not in _EDGE_OPTIONS]
     if unknown:
         raise UserInputError(
@@ -210,5 +228,5 @@ def _read_use(name: str, found: Mapping[str, Any]) -> EdgeUse:
     weight = found.get("weight")
     return EdgeUse(
         weight=None if weight is None else text_of("weight", weight),
-        undirected=bool(found.get("undirected", False)),
+        undirected=flag_of("undirected", found.get("undirected")),
     )

@@ -55,17 +55,22 @@ class QueryResult(Shown):
         """Names of the columns, in the order of the query."""
         return list(self.found.schema.names)
 
-    @cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """Rows as JSON-shaped values."""
-        return self._records(wire=False)
+        # Not by `cached_property`: in Python 3.11 its lock takes as long as a row does.
+        kept: list[dict[str, Any]] | None = self.__dict__.get("_rows")
+        if kept is None:
+            kept = self.__dict__["_rows"] = self._records(wire=False)
+        return kept
 
     def _records(self, *, wire: bool) -> list[dict[str, Any]]:
+        found = self.found
         shown = [
-            json_column(column, type_, wire=wire)
-            for column, type_ in zip(self.found.columns, self.types, strict=True)
+            json_column(found.column(number), type_, wire=wire)
+            for number, type_ in enumerate(self.types)
         ]
-        return _records(self.columns, shown) if shown else [{} for _ in range(len(self))]
+        return _records(found.schema.names, shown) if shown else [{} for _ in range(len(self))]
 
     def to_arrow(self) -> pa.Table:
         """Typed columns.
@@ -346,12 +351,15 @@ def _public_table(found: pa.Table | pa.RecordBatch) -> pa.Table:
 
 def _records(names: list[str], columns: list[list[Any]]) -> list[dict[str, Any]]:
     """Columns as rows; those of few columns, which most results are, are written out: that is three times as fast."""
-    match names:
-        case [a]:
+    match len(names):
+        case 1:
+            (a,) = names
             return [{a: one} for one in columns[0]]
-        case [a, b]:
+        case 2:
+            a, b = names
             return [{a: one, b: two} for one, two in zip(*columns, strict=True)]
-        case [a, b, c]:
+        case 3:
+            a, b, c = names
             return [{a: one, b: two, c: three} for one, two, three in zip(*columns, strict=True)]
         case _:
             return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -12,16 +12,18 @@ from weakref import ref
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import count_of, id_of, names_of, text_of, word_of
+from omnigraph.api.arguments import count_of, flag_of, id_of, names_of, text_of, word_of
 from omnigraph.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraph.api.texts import source_of
 from omnigraph.catalog.border import public_reader, public_rows
-from omnigraph.catalog.model import NodeType, order_columns
+from omnigraph.catalog.model import Catalog, NodeType, order_columns
 from omnigraph.catalog.names import SYSTEM_COLUMNS
+from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.check import is_mutation
 from omnigraph.compile.checked import Direction
 from omnigraph.engine.jobs import JobKind
-from omnigraph.engine.read.verbs import entity, explain, query, stream
+from omnigraph.engine.read.past_schema import PastSchema, find_shown_schema
+from omnigraph.engine.read.verbs import entity, explain, find_prepared, query, stream
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
     EngineError,
@@ -81,6 +83,15 @@ class Snapshot:
     def _engine(self) -> Engine:
         return self._opened.require_open()
 
+    @cached_property
+    def _shown(self) -> PastSchema:
+        """Its types and tables under present names, those that were dropped since included."""
+        return find_shown_schema(self._opened.plans, self._view)
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self._shown.contract.catalog
+
     @property
     def branch(self) -> str:
         """The branch it was taken of."""
@@ -112,6 +123,11 @@ class Snapshot:
         """
         chosen, values = name_and_params(name, params)
         if spark is None or spark is False:
+            if type(source) is str:
+                prepared = find_prepared(self._engine, self._view, source, chosen)
+                rows = None if prepared is None else prepared.answer_plain(values)
+                if prepared is not None and rows is not None:
+                    return self._result(prepared.query_name, rows, prepared.types)
             # Not by `_reading`, which takes as long as a tenth of a lookup.
             try:
                 answer = query(self._engine, self._view, source_of(source), chosen, values)
@@ -124,13 +140,18 @@ class Snapshot:
             engine, text = self._engine, source_of(source)
             with engine.jobs.keep(JobKind.QUERY, self.branch, None):
                 answer = on_spark(engine, self._view, text, chosen, values, spark=spark)
+        return self._result(answer.query_name, answer.rows, answer.types)
+
+    def _result(
+        self, name: str, rows: pa.Table | pa.RecordBatch, types: tuple[PropertyType, ...]
+    ) -> QueryResult:
         return QueryResult(
-            query_name=answer.query_name,
+            query_name=name,
             branch=self._view.branch,
             snapshot=self._at,
             commit=self._view.commit,
-            found=answer.rows,
-            types=answer.types,
+            found=rows,
+            types=types,
         )
 
     def query_frame(
@@ -217,7 +238,7 @@ class Snapshot:
             Project...
         """
         chosen, values = name_and_params(name, params)
-        text = source_of(source)
+        text, profile = source_of(source), flag_of("profile", profile)
         with self._reading():
             if not profile and is_mutation(text, chosen):
                 return self._explain_mutation(text, chosen, values)
@@ -243,7 +264,8 @@ class Snapshot:
         """
         with self._reading():
             found = self._open(type_name)
-            names = list(columns) if columns else self._order(type_name, found.schema.names)
+            names = names_of("columns", columns) or self._order(type_name, found.schema.names)
+            self._require_columns(type_name, names, found.schema.names)
             rows = found.read(names, blobs=BlobForm.BYTES)
             return public_rows(rows)
 
@@ -260,7 +282,8 @@ class Snapshot:
             found = self._open(type_name)
             names = names_of("columns", columns) or self._order(type_name, found.schema.names)
             self._require_columns(type_name, names, found.schema.names)
-            rows = self._scan_filtered(type_name, found, names, filter)
+            wanted = None if filter is None else text_of("filter", filter)
+            rows = self._scan_filtered(type_name, found, names, wanted)
         return public_reader(self._translate_reader(rows))
 
     def _require_columns(self, type_name: str, names: Iterable[str], stored: Sequence[str]) -> None:
@@ -293,8 +316,8 @@ class Snapshot:
         """
         from omnigraph.pipeline.location import PinnedTable
 
-        type_ = self._view.catalog.table(text_of("type_name", type_name))
-        entry = self._find_entry(type_.table_key)
+        key = self._key(type_name)
+        entry, type_ = self._find_entry(key), self._catalog.tables[key]
         with self._reading():
             stored = self._engine.store.tables.open(entry.at).schema
         names = order_columns(type_, stored.names)
@@ -337,7 +360,7 @@ class Snapshot:
         """
         with self._reading():
             key = self._key(type_name)
-            wanted = id_of(self._view.catalog.tables.get(key), id)
+            wanted = id_of(self._catalog.tables.get(key), id)
             return entity(self._engine, self._view, key, wanted)
 
     def history(self, type_name: str, id: "EntityId", *, limit: int = 100) -> "EntityHistory":
@@ -352,8 +375,8 @@ class Snapshot:
         bound = count_of("limit", limit, least=1) or 1
         with self._reading():
             key = self._key(type_name)
-            wanted = id_of(self._view.catalog.tables.get(key), id)
-            table = self._view.snapshot.entries[key]
+            wanted = id_of(self._catalog.tables.get(key), id)
+            table = self._find_entry(key)
             return read_history(self._engine, self._view.state, table, wanted, bound)
 
     def neighbours(
@@ -375,12 +398,12 @@ class Snapshot:
         from omnigraph.api.neighbours import read_neighbourhood
 
         key = self._key(type_name)
-        node = self._view.catalog.tables.get(key)
+        node = self._catalog.tables.get(key)
         if not isinstance(node, NodeType):
-            raise NotFound("node type", type_name, known=self._view.catalog.nodes)
-        chosen = None if edge is None else self._view.catalog.edge(text_of("edge", edge))
+            raise NotFound("node type", type_name, known=self._catalog.nodes)
+        chosen = None if edge is None else self._catalog.edge(text_of("edge", edge))
         if edge is not None and chosen is None:
-            raise NotFound("edge type", edge, known=self._view.catalog.edges)
+            raise NotFound("edge type", edge, known=self._catalog.edges)
         with self._reading():
             return read_neighbourhood(
                 self._engine,
@@ -447,21 +470,21 @@ class Snapshot:
             )
         return find_paths(
             lambda text, params: self.query(text, params=params).rows,
-            self._view.catalog,
+            self._catalog,
             start[0],
             (start[1], end[1]),
             edges=names_of("edges", edges),
             by=None if by is None else text_of("by", by),
-            undirected=undirected,
+            undirected=flag_of("undirected", undirected),
             hops_max=count_of("hops_max", hops_max, least=0) or 0,
             best=count_of("best", best, least=1) or 1,
         )
 
     def _require_node(self, type_name: str, id: object) -> tuple[str, str]:
         """The type and the id of a node that exists."""
-        node = self._view.catalog.tables.get(self._key(type_name))
+        node = self._catalog.tables.get(self._key(type_name))
         if not isinstance(node, NodeType):
-            raise NotFound("node type", type_name, known=self._view.catalog.nodes)
+            raise NotFound("node type", type_name, known=self._catalog.nodes)
         found = id_of(node, id)
         if self.entity(node.name, found) is None:
             raise NotFound("entity", f"{node.name} {found}")
@@ -525,7 +548,7 @@ class Snapshot:
             >>> graph.snapshot().tables()
             {'edge:Knows': 1, 'node:Person': 7}
         """
-        return {key: entry.row_count for key, entry in self._view.snapshot.entries.items()}
+        return {key: entry.row_count for key, entry in self._shown.snapshot.entries.items()}
 
     def duckdb(self) -> "duckdb.DuckDBPyConnection":
         """Open a DuckDB connection with one view for each type: `node.Person`, `edge.Knows`, or `Person` and `Knows`.
@@ -565,11 +588,11 @@ class Snapshot:
 
         with self._reading():
             keys = self._list_keys(names_of("types", types))
-            return make_network([(self._view.catalog.tables[key], self._open(key)) for key in keys])
+            return make_network([(self._catalog.tables[key], self._open(key)) for key in keys])
 
     def _list_keys(self, types: Sequence[str] | None) -> list[TableKey]:
         """The tables of some types, or of all that exist in this snapshot; nodes come first."""
-        there = [key for key in self._view.catalog.tables if key in self._view.snapshot.entries]
+        there = [key for key in self._catalog.tables if key in self._shown.snapshot.entries]
         wanted = there if types is None else [self._key(name) for name in types]
         return sorted(wanted, key=is_node, reverse=True)
 
@@ -600,7 +623,7 @@ class Snapshot:
                     "table_branch": entry.at.branch,
                     "row_count": entry.row_count,
                 }
-                for entry in self._view.snapshot.entries.values()
+                for entry in self._shown.snapshot.entries.values()
             ],
         }
 
@@ -609,10 +632,10 @@ class Snapshot:
 
     def _order(self, type_name: str, stored: Sequence[str]) -> list[str]:
         """The columns of a type in the order of the schema."""
-        return order_columns(self._view.catalog.tables.get(self._key(type_name)), stored)
+        return order_columns(self._catalog.tables.get(self._key(type_name)), stored)
 
     def _find_entry(self, key: TableKey) -> Entry:
-        entry = self._view.snapshot.entries.get(key)
+        entry = self._shown.snapshot.entries.get(key)
         if entry is None:
             raise NotFound("table", key, hint="the type did not exist yet")
         return entry
@@ -653,18 +676,25 @@ class Snapshot:
         return any(one.at == entry.at for one in now.entries.values())
 
     def _key(self, type_name: str) -> TableKey:
-        """The table key of a type by the name it has now, else by the name it had then."""
+        """The key of a table by the name that its type has now, else by the name it had then."""
         type_name = text_of("type_name", type_name)
-        then = self._view.state.snapshot.entries
         try:
-            return self._view.catalog.table(type_name).table_key
+            now = self._view.catalog.table(type_name)
         except NotFound:
-            names = map(TableKey, (type_name, f"node:{type_name}", f"edge:{type_name}"))
-            old = next((key for key in names if key in then), None)
-            if old is None:
-                raise
-        shown = self._view.snapshot.entries.values()
-        return next((e.table_key for e in shown if e.at.path == then[old].at.path), old)
+            return self._find_past_key(type_name)
+        same = (key for key, one in self._catalog.tables.items() if one.type_id == now.type_id)
+        return next(same, now.table_key)
+
+    def _find_past_key(self, type_name: str) -> TableKey:
+        if self._view.past is None:
+            return self._view.catalog.table(type_name).table_key
+        try:
+            then = self._view.past.catalog.table(type_name)
+        except NotFound:
+            # What is there now is known better than what was there once.
+            return self._view.catalog.table(type_name).table_key
+        same = (key for key, one in self._catalog.tables.items() if one.type_id == then.type_id)
+        return next(same)
 
     def close(self) -> None:
         """Let go of the table versions, and close the connections that `duckdb` opened.
@@ -690,7 +720,7 @@ def name_and_params(
     name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
 ) -> tuple[str | None, Mapping[str, Any] | None]:
     """A mapping in the place of the name is the parameters."""
-    if isinstance(name, Mapping):
+    if type(name) is dict or isinstance(name, Mapping):
         if params is not None:
             raise UserInputError("parameters were given twice; no changes were made")
         return None, name

@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from omnigraph.api.analytics import Answer, Assigner, Scores, require_rank_options
-from omnigraph.api.arguments import count_of, text_of
+from omnigraph.api.analytics import (
+    Answer,
+    Assigner,
+    Scores,
+    require_answer,
+    require_rank_options,
+)
+from omnigraph.api.arguments import text_of, whole_of
 from omnigraph.api.projecting import (
     ROUNDS_MAX,
     ProjectedMoment,
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
 _LOCAL = ("betweenness", "scc", "louvain", "k_core", "dijkstra")
 """Algorithms that run in one process only."""
+_SHOWN_MAX = 2**31 - 1
+"""Spark limits rows by a number of 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +76,8 @@ class SparkScores:
     def top(self, count: int = 10) -> list[dict[str, Any]]:
         """The nodes of the highest values; of equal ones by type and id. No others pass this process."""
         order = [self.frame["value"].desc(), self.frame["type"], self.frame["id"]]
-        return [one.asDict() for one in self.frame.orderBy(*order).limit(count).collect()]
+        shown = self.frame.orderBy(*order).limit(min(whole_of("count", count), _SHOWN_MAX))
+        return [one.asDict() for one in shown.collect()]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -127,11 +136,14 @@ class SparkProjection(ProjectedMoment):
     ) -> SparkScores:
         """The share of time that a random walker spends at each node; `start` begins from a former answer."""
         require_rank_options(damping, tolerance)
+        rounds = whole_of("iterations", iterations, least=1)
+        if start is not None:
+            require_answer("start", start)
         ranks = self._jobs.compute_pagerank(
             self._arcs,
             damping=damping,
             tolerance=tolerance,
-            bounds=self._bounds("pagerank", iterations),
+            bounds=self._bounds("pagerank", rounds),
             start=start.frame if isinstance(start, SparkScores) else start and start.to_arrow(),
         )
         return self._score("pagerank", ranks)
@@ -141,13 +153,14 @@ class SparkProjection(ProjectedMoment):
 
         `start` is taken for the sake of projections in one process; all arcs are looked at, and the answer is the same.
         """
-        del start
+        if start is not None:
+            require_answer("start", start)
         return self._score("wcc", self._jobs.find_components(self._arcs, self._bounds("wcc")))
 
     def label_propagation(self, *, seed: int = 0, iterations: int = 20) -> SparkScores:
         """Groups by majority of neighbours, all nodes at once; a tie goes to the smallest number, whatever the seed."""
-        del seed
-        rounds = count_of("iterations", iterations, least=1)
+        whole_of("seed", seed)
+        rounds = whole_of("iterations", iterations, least=1)
         bounds = self._bounds("label_propagation")
         labels = self._jobs.propagate_labels(self._arcs, rounds=rounds, bounds=bounds)
         return self._score("label_propagation", labels)

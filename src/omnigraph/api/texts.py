@@ -151,13 +151,10 @@ def propose_schema(
 
 
 def _read_samples(source: Any, rows_max: int) -> "dict[str, Sample]":
+    from omnigraph.api.arguments import whole_of
     from omnigraph.pipeline.input.samples import read_samples
 
-    if rows_max < 1:
-        raise UserInputError(
-            f"'rows_max' is a number of rows, not {rows_max}; nothing was proposed"
-        )
-    return read_samples(source, rows_max)
+    return read_samples(source, whole_of("rows_max", rows_max, least=1))
 
 
 def _diagnostic(found: dict[str, object]) -> Diagnostic:

@@ -213,16 +213,25 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def _is_spelt_as_it_is(value_type: PropertyType) -> bool:
+    """Whether Python values of a type are its JSON values, on the wire too; every column of every result asks."""
+    kind = value_type.scalar
+    is_same = (
+        kind is Scalar.STRING or kind is Scalar.I32 or kind is Scalar.U32 or kind is Scalar.BOOL
+    )
+    return is_same and not (value_type.is_list or value_type.fields)
+
+
 def json_column(
     column: pa.Array | pa.ChunkedArray, value_type: PropertyType, *, wire: bool = False
 ) -> list[Any]:
     """Spell a whole column for JSON, as `json_value` spells each value."""
+    if _is_spelt_as_it_is(value_type):
+        return _values(column)
     if value_type.fields and value_type.is_list:
         return _json_record_lists(whole(column), value_type, wire)
     if value_type.fields:
         return _json_records(whole(column), value_type, wire)
-    if value_type.scalar is Scalar.STRING and not value_type.is_list:
-        return _values(column)
     array = whole(column)
     if value_type.is_vector or value_type.is_list:
         return list(_json_lists(array, value_type, wire))

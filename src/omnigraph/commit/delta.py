@@ -47,6 +47,17 @@ class WrittenRows:
     written: tuple[Written, ...]
     marked: tuple[Marked, ...] = ()
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether its rows are appended first and take the place of marked ones in a second commit."""
+        return any(one.inherited for one in self.written)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests of all its files."""
+        receipts = [*(one.digests for one in self.written), *(one.digests for one in self.marked)]
+        return {key: digest for digests in receipts for key, digest in digests.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenRows:

@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 
 from omnigraph.commit.guard import require_no_drift, require_pin
@@ -23,10 +23,16 @@ from omnigraph.commit.sidecar import GROUP_VERSION, Pin, Sidecar, WriterKind
 from omnigraph.errors import HeadMoved, ManifestConflict, OmniError, PreconditionFailed
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import OperationId, Version
-from omnigraph.manifest.change import Change, records_for
+from omnigraph.manifest.change import (
+    Change,
+    DerivedRecords,
+    join_records,
+    records_for,
+    require_incarnation,
+)
 from omnigraph.manifest.operations import KeyPublished, find_operation
 from omnigraph.manifest.publish import Published, publish
-from omnigraph.manifest.records import lance_branch
+from omnigraph.manifest.records import Record, lance_branch
 from omnigraph.manifest.state import BranchState
 from omnigraph.runtime import datetime_of
 from omnigraph.storage.values import Draft, Landed, Staged
@@ -56,6 +62,8 @@ class LandedMember:
     plan: WritePlan
     sidecar: Sidecar
     change: Change
+    records: tuple[Record, ...]
+    """What it brings to the manifest."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +73,8 @@ class Group:
     committer: Committer
     held_locks: HeldLocks
     sidecar: Sidecar
+    plans: Sequence[WritePlan]
+    """The plans that the members brought; each may be prepared again before it lands."""
     base: BranchState
     state: BranchState
     is_armed: bool = False
@@ -88,6 +98,7 @@ class Group:
 
     def require_base(self, plan: WritePlan) -> None:
         """Refuse a plan before its first effect, the last look; the refusal concerns this write alone."""
+        require_incarnation(plan.branch, plan.branch_incarnation, self.base.branch_incarnation)
         head = self.state.head.id if self.state.head else None
         if plan.if_commit is not None and head != plan.if_commit:
             raise PreconditionFailed(plan.if_commit, head)
@@ -102,14 +113,13 @@ class Group:
         """Commit the tables of a plan that was prepared on the state of the group; a failure is one of the whole group."""
         effects = {write.table_key: self._commit_table(plan, write) for write in plan.tables}
         member = replace(
-            sidecar_of(self.committer, plan, self.held_locks, self.base.branch_incarnation),
+            sidecar_of(self.committer, plan, self.held_locks),
             started_at=self.sidecar.started_at,
         )
         change = _grouped(change_of(plan, effects), self.id)
-        self.landed.append(LandedMember(plan, member, change))
-        self.state = self.base.expect(
-            records_for(self._change(), self.base, self.committer.runtime.now_us())
-        )
+        records = records_for(change, self.state, self.committer.runtime.now_us())
+        self.landed.append(LandedMember(plan, member, change, records))
+        self.state = self.state.expect(records)
         fail(Failpoint.GROUP_MEMBER_LANDED)
 
     def publish(self) -> Published:
@@ -135,6 +145,9 @@ class Group:
 
     def _arm(self) -> None:
         if not self.is_armed:
+            if not self.sidecar.members:
+                named = [_name_member(self.committer, one, self.held_locks) for one in self.plans]
+                self.sidecar = replace(self.sidecar, members=tuple(named))
             self.committer.sidecars.arm(self.sidecar)
             self.is_armed = True
             fail(Failpoint.GROUP_ARMED)
@@ -144,7 +157,7 @@ class Group:
     def _commit_table(self, plan: WritePlan, write: TableWrite) -> Landed:
         assert write.staged is not None, "a member is staged before it joins"
         draft = self.committer.tables.draft_commit(
-            write.staged, operation_id=self.id, actor=plan.actor, land=self.land_drafts
+            write.staged, operation_id=self.id, actor=plan.actor, land=self._land_for_reader
         )
         if draft is None:
             landed = self._commit_staged(plan, write, write.staged)
@@ -168,6 +181,7 @@ class Group:
     def land_drafts(self) -> None:
         """Put the versions of all drafts into the store; the intent is durable before."""
         with self._landing:
+            self.require_sound()
             try:
                 self._arm()
                 require_locks(self.committer, self.sidecar, self.held_locks)
@@ -177,6 +191,14 @@ class Group:
             except OmniError as error:
                 self.failure = error
                 raise
+
+    def _land_for_reader(self) -> None:
+        """Land drafts because somebody opens one; whoever belongs to the group hears of a failure by `require_sound`.
+
+        Others may open a version that somebody else made instead, and are not concerned.
+        """
+        with suppress(OmniError):
+            self.land_drafts()
 
     def require_sound(self) -> None:
         """Raise what kept drafts from landing, if a write of the group came upon it while it was prepared."""
@@ -204,7 +226,8 @@ class Group:
     def _change(self) -> Change:
         *before, last = (member.change for member in self.landed)
         if before:
-            return replace(last, before=tuple(before))
+            made = join_records([one for member in self.landed for one in member.records])
+            return replace(last, before=tuple(before), derived=DerivedRecords(self.base, made))
         # The only write that is left is no group.
         return _grouped(last, None)
 
@@ -251,11 +274,15 @@ def open_group(
         actor=plans[0].actor if len({plan.actor for plan in plans}) == 1 else None,
         started_at=datetime_of(committer.runtime.now_us()).isoformat(),
         tables=pins,
-        members=tuple(_name_member(committer, plan, held_locks, state) for plan in plans),
         schema_version=GROUP_VERSION,
     )
     return Group(
-        committer=committer, held_locks=held_locks, sidecar=sidecar, base=state, state=state
+        committer=committer,
+        held_locks=held_locks,
+        sidecar=sidecar,
+        plans=plans,
+        base=state,
+        state=state,
     )
 
 
@@ -271,11 +298,9 @@ def _pin(write: TableWrite, state: BranchState, commits: int, held_locks: HeldLo
     )
 
 
-def _name_member(
-    committer: Committer, plan: WritePlan, held_locks: HeldLocks, state: BranchState
-) -> Sidecar:
+def _name_member(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Sidecar:
     """Name a write before it lands: it may be prepared again, so that its versions are not known yet."""
-    named = sidecar_of(committer, plan, held_locks, state.branch_incarnation)
+    named = sidecar_of(committer, plan, held_locks)
     return replace(named, tables=(), read_set={})
 
 

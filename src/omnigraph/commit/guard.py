@@ -16,6 +16,7 @@ from omnigraph.errors import (
     RecoveryRequired,
 )
 from omnigraph.ids import MAIN, TableKey, Version
+from omnigraph.manifest.change import require_incarnation
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.stamp import CURRENT
@@ -34,9 +35,10 @@ class Blocked(RecoveryRequired):
 
 def require_base(
     tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, held_locks: HeldLocks
-) -> BranchState:
-    """Give the state of the branch; raise unless its newest commit, its pins and the HEADs of its tables are what the plan was prepared on."""
+) -> None:
+    """Raise unless the branch, its newest commit, its pins and the HEADs of its tables are what the plan was prepared on."""
     state = _state(manifest, plan, held_locks)
+    require_incarnation(plan.branch, plan.branch_incarnation, state.branch_incarnation)
     head = state.head.id if state.head else None
     if plan.if_commit is not None and head != plan.if_commit:
         raise PreconditionFailed(plan.if_commit, head)
@@ -50,7 +52,6 @@ def require_base(
         if write.fork is None and not is_known:
             require_no_drift(tables, sidecars, write.table_key, write.base)
     _require_no_rivals(sidecars, [write for write in plan.tables if write.fork is not None])
-    return state
 
 
 def _state(manifest: Manifest, plan: WritePlan, held_locks: HeldLocks) -> BranchState:

@@ -1,7 +1,7 @@
 """Locks of tables and branches, between the writers of this process and across processes."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from weakref import WeakValueDictionary
@@ -38,7 +38,7 @@ INIT = LockKey(TableKey("__init__"))
 
 
 def branch_key(name: str) -> LockKey:
-    """The lock of whoever creates a branch of that name."""
+    """The lock of whoever creates or deletes a branch of that name."""
     return LockKey(TableKey("__branch__"), name)
 
 
@@ -118,11 +118,18 @@ class TableLocks:
 
     @contextmanager
     def acquire_or_join(
-        self, keys: Iterable[LockKey], activity: Activity, member: object | None
+        self,
+        keys: Iterable[LockKey],
+        activity: Activity,
+        member: object | None,
+        tell_entered: Callable[[], None] = lambda: None,
     ) -> Iterator[HeldLocks | None]:
-        """Wait for every lock and hold them for the block; None when a holder took the member into its group."""
+        """Wait for every lock and hold them for the block; None when a holder took the member into its group.
+
+        `tell_entered` is called when a holder can take the member.
+        """
         try:
-            held_locks = self._take(frozenset(keys), self.wait, activity, member)
+            held_locks = self._take(frozenset(keys), self.wait, activity, member, tell_entered)
         except _Busy as busy:
             raise self._timeout(busy.key, busy.turns) from None
         began = self.runtime.monotonic()
@@ -214,10 +221,16 @@ class TableLocks:
         )
 
     def _take(
-        self, keys: frozenset[LockKey], wait: float, activity: Activity, member: object | None
+        self,
+        keys: frozenset[LockKey],
+        wait: float,
+        activity: Activity,
+        member: object | None,
+        tell_entered: Callable[[], None] = lambda: None,
     ) -> HeldLocks | None:
         deadline = self.runtime.monotonic() + wait
         waiter = self.queue.enter(keys, member)
+        tell_entered()
         self._refuse_hopeless(waiter, wait)
         self._await(waiter, deadline)
         if waiter.is_taken:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.addressed import AddressedRows
-from omnigraph.commit.delta import TableDelta
+from omnigraph.commit.delta import TableDelta, WrittenRows
 from omnigraph.commit.locks import LockKey, lock_key
 from omnigraph.commit.sidecar import (
     PointerUpdate,
@@ -24,9 +24,19 @@ from omnigraph.manifest.change import OperationDraft
 from omnigraph.manifest.merged import NO_COMMITS
 from omnigraph.manifest.names import actor_name
 from omnigraph.manifest.records import Agreed, CommitKind
+from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.runtime import Runtime
 from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.values import ColumnChange, IndexSpec, Staged, Successors, TableAt, Written
+from omnigraph.storage.values import (
+    MAIN_INCARNATION,
+    ColumnChange,
+    Incarnation,
+    IndexSpec,
+    Staged,
+    Successors,
+    TableAt,
+    Written,
+)
 from omnigraph.values import dataclass
 
 
@@ -45,6 +55,13 @@ class TakeOver:
     """A version that may lack the same rows: then its deletion files serve here too."""
     is_adopted: bool
     removes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverWritten:
+    """The same second commit where workers wrote the rows, what they inherit, and marked the rows that go."""
+
+    rows: WrittenRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +110,7 @@ class BuildIndexes:
 
 
 MaintenanceStep = ClearSettings | ReleaseSegments | CompactFragments | BuildIndexes
-Step = TableDelta | TakeOver | ReshapeColumns | RewriteRows | MaintenanceStep
+Step = TableDelta | TakeOver | TakeOverWritten | ReshapeColumns | RewriteRows | MaintenanceStep
 """What one commit does to a table, as data; `commit.stage` carries it out. A delta that takes over makes two commits."""
 
 
@@ -132,7 +149,7 @@ class TableWrite:
 
 def _count_commits(step: Step) -> int:
     match step:
-        case TableDelta(source=AddressedRows(takes_over=True)):
+        case TableDelta(source=AddressedRows(takes_over=True) | WrittenRows(takes_over=True)):
             return 2
         case _:
             return 1
@@ -207,6 +224,8 @@ class WritePlan:
     kind: WriterKind
     commit_kind: CommitKind
     branch: BranchName
+    branch_incarnation: Incarnation = MAIN_INCARNATION
+    """Of the branch that it was prepared on: the next one of that name is another branch."""
     actor: str | None
     operation_id: OperationId
     commit_id: CommitId
@@ -271,16 +290,17 @@ class WritePlan:
 
 def plan_of(
     header: Header,
-    branch: BranchName,
+    base: Snapshot,
     tables: Sequence[TableWrite],
     read_set: Mapping[TableKey, Version] | None = None,
 ) -> WritePlan:
-    """The plan of a named write; a table that it writes is not part of its read set."""
+    """The plan of a named write of a branch; a table that it writes is not part of its read set."""
     written = {write.table_key for write in tables}
     return WritePlan(
         kind=header.kind,
         commit_kind=header.commit_kind,
-        branch=branch,
+        branch=base.branch,
+        branch_incarnation=base.branch_incarnation,
         actor=header.actor,
         operation_id=header.operation_id,
         commit_id=header.commit_id,

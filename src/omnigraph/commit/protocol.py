@@ -36,7 +36,7 @@ from omnigraph.manifest.records import graph_branch, lance_branch
 from omnigraph.runtime import Runtime, datetime_of
 from omnigraph.storage.layout import Root
 from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Incarnation, Landed, Staged, TableAt
+from omnigraph.storage.values import Landed, Staged, TableAt
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -80,11 +80,10 @@ def commit(
     """
     if not held_locks.covers(plan.lock_keys):
         raise InternalError("a write would be committed without all of its locks")
-    state = require_base(
-        committer.tables, committer.manifest, committer.sidecars, plan, held_locks
-    )  # the last look
+    # The last look.
+    require_base(committer.tables, committer.manifest, committer.sidecars, plan, held_locks)
     fail(Failpoint.STAGED)
-    sidecar = sidecar_of(committer, plan, held_locks, state.branch_incarnation)
+    sidecar = sidecar_of(committer, plan, held_locks)
     committer.sidecars.arm(sidecar)  # A: the intent is durable
     fail(_ARMED[plan.kind])
     plan, sidecar, created = _create_bases(committer, plan, sidecar, workers)
@@ -129,15 +128,13 @@ _COMMITTED: Mapping[WriterKind, Failpoint] = {
 # ---- A
 
 
-def sidecar_of(
-    committer: Committer, plan: WritePlan, held_locks: HeldLocks, branch_incarnation: Incarnation
-) -> Sidecar:
+def sidecar_of(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Sidecar:
     """The sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
         writer_kind=plan.kind,
         branch=lance_branch(plan.branch),
-        branch_incarnation=branch_incarnation or None,
+        branch_incarnation=plan.branch_incarnation or None,
         actor=plan.actor,
         started_at=datetime_of(committer.runtime.now_us()).isoformat(),
         tables=tuple(_pin(write, held_locks) for write in plan.tables),
@@ -202,14 +199,16 @@ def _create_bases(
 
 def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
     """The pins of the tables that will change, with the transactions that are staged by now."""
-    known = {write.table_key: write.staged for write in writes}
+    known = {write.table_key: write for write in writes}
     for pin in sidecar.tables:
         if pin.table_key in known:
-            staged = known[pin.table_key]
-            if staged is None:
+            write = known[pin.table_key]
+            # Rows that workers wrote after the fork may take two commits.
+            pin = replace(pin, post_commit=Version(pin.expected + write.commits))
+            if write.staged is None:
                 yield replace(pin, uuids=())
             else:
-                yield replace(pin, uuids=(staged.uuid,), digests=staged.digests)
+                yield replace(pin, uuids=(write.staged.uuid,), digests=write.staged.digests)
 
 
 def _register_table(committer: Committer, plan: WritePlan, table: NewTable | TableAt) -> Landed:
@@ -425,6 +424,7 @@ def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
     expected |= {t.table_key: Version(t.version - 1) for t in plan.tombstones}
     return Change(
         branch=plan.branch,
+        branch_incarnation=plan.branch_incarnation,
         updates=tuple(updates),
         registrations={r.table_key: r.table_path for r in plan.registrations},
         tombstones={t.table_key: t.version for t in plan.tombstones},

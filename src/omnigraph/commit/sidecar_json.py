@@ -43,7 +43,7 @@ _TABLE: Final = re.compile(r"(?:^|/)((?:nodes|edges)/[0-9a-f]{16}(?:-\d+)?)(?:/t
 
 def encode(sidecar: Sidecar, root: Root) -> str:
     """Write a sidecar; table paths are spelled in full, absent facts are left out."""
-    return json.dumps(_body(sidecar, root), indent=1)
+    return json.dumps(_body(sidecar, root))
 
 
 def _body(sidecar: Sidecar, root: Root) -> dict[str, Any]:

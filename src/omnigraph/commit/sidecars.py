@@ -48,7 +48,8 @@ class Sidecars:
         token = self._token(sidecar)
         text = encode(sidecar, self.root)
         landed = None if token is None else self.objects.put_if_match(sidecar.path, text, token)
-        if landed is None:
+        # The client repeats a request whose answer was lost, and then conflicts with its own write.
+        if landed is None and self.objects.read(sidecar.path) != text:
             raise RecoveryRequired(
                 sidecar.operation_id,
                 f"the {sidecar.writer_kind} {sidecar.operation_id} was settled by another process while it ran; "

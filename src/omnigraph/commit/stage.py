@@ -26,6 +26,7 @@ from omnigraph.commit.plan import (
     Step,
     TableWrite,
     TakeOver,
+    TakeOverWritten,
 )
 from omnigraph.commit.wanted_indexes import list_incomplete_indexes, list_worthwhile_indexes
 from omnigraph.errors import InternalError
@@ -153,6 +154,9 @@ def stage_commit(
             return _stage_delta(tables, at, step, workers)
         case TakeOver():
             return StagedStep(_stage_takeover(tables, at, step))
+        case TakeOverWritten(rows=rows):
+            fail(Failpoint.ROWS_APPENDED)
+            return StagedStep(tables.stage_marked_takeover(at, rows.written, rows.marked))
         case ReshapeColumns(changes=changes):
             return StagedStep(tables.stage_columns(at, changes))
         case RewriteRows():
@@ -175,11 +179,11 @@ def _stage_delta(
         case None:
             return StagedStep(_stage_in_memory(tables, at, delta))
         case WrittenRows() as rows:
-            return StagedStep(_stage_written(tables, at, delta, rows))
+            return _stage_written(tables, at, delta, rows)
         case UnwrittenRows():
             if workers.rows is None:
                 raise InternalError(f"{delta.type.table_key} has rows that nobody is to write")
-            return StagedStep(_stage_written(tables, at, delta, workers.rows.write(delta, at)))
+            return _stage_written(tables, at, delta, workers.rows.write(delta, at))
         case AddressedRows(takes_over=True) as rows:
             return _stage_arrival(tables, at, rows, delta.type.schema.names)
         case AddressedRows() as rows:
@@ -200,10 +204,14 @@ def _stage_in_memory(tables: Tables, at: TableAt, delta: TableDelta) -> Staged |
             return tables.stage_delete(at, delta.deleted)
 
 
-def _stage_written(tables: Tables, at: TableAt, delta: TableDelta, rows: WrittenRows) -> Staged:
+def _stage_written(tables: Tables, at: TableAt, delta: TableDelta, rows: WrittenRows) -> StagedStep:
+    if rows.takes_over:
+        appended = tables.stage_written(at, rows.written)
+        # Whoever completes the operation knows the digests of its first commit only.
+        return StagedStep(replace(appended, digests=rows.digests), (TakeOverWritten(rows),))
     if rows.marked:
-        return tables.stage_marked(at, rows.written, rows.marked)
-    return tables.stage_written(at, rows.written, overwrite=delta.replaces)
+        return StagedStep(tables.stage_marked(at, rows.written, rows.marked))
+    return StagedStep(tables.stage_written(at, rows.written, overwrite=delta.replaces))
 
 
 def _rewrite(tables: Tables, at: TableAt, rewriter: RowRewriter | None) -> Sequence[Written]:

@@ -447,6 +447,8 @@ class CheckedRead:
     demands: tuple[Demand, ...] = ()
     stages: tuple[CheckedStage, ...] = ()
     union: "tuple[tuple[bool, CheckedRead], ...]" = ()
+    open_forms: tuple[str, ...] = ()
+    """The forms that stand for all types or properties of the schema, so that another schema means other rows."""
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from lark import Token
 
@@ -75,6 +76,8 @@ def _list_choices(expected: Expected, catalog: Catalog, start: int) -> Iterator[
             yield Completion(text=text, kind=kind, start=start, detail=detail)
 
     yield from offer(_values(expected, scope), CompletionKind.VALUE)
+    if {"WORD", "CALL"} <= expected.choices:
+        yield from offer(scope.aliases(), CompletionKind.VALUE)
     yield from offer(_properties(expected, scope), CompletionKind.PROPERTY)
     if "edge_word" in expected.choices:
         yield from offer(_edges(expected, scope), CompletionKind.EDGE)
@@ -110,7 +113,8 @@ def _edges(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
     known = scope.types.get(str(variable))
     yield ANY_EDGE, "any edge, either way"
     for edge in scope.catalog.edges.values():
-        if known is None or edge.source == known.name:
+        # From the type at its end an edge is walked backwards.
+        if known is None or known.name in (edge.source, edge.target):
             word = edge.name[0].lower() + edge.name[1:]
             yield word, f"{edge.source} -> {edge.target}"
 
@@ -191,6 +195,12 @@ class Scope:
             if token.type == "VARIABLE":
                 known = self.types.get(str(token))
                 yield str(token), known.name if known else ""
+
+    def aliases(self) -> Iterator[tuple[str, str]]:
+        """Every name that an item has with `as`."""
+        for before, token in pairwise(self._tokens):
+            if before.type == "_AS" and token.type == "WORD":
+                yield str(token), "item"
 
     def written_type(self) -> TableType | None:
         """The type of the last statement that writes."""

@@ -1,7 +1,6 @@
 """From a checked read to its plan, in the plainest form that is right; the rules make it fast."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import find_node_type
 from omnigraph.catalog.model import Catalog
@@ -54,6 +53,7 @@ from omnigraph.compile.plan.visit import (
     walk,
 )
 from omnigraph.language.source import NOWHERE
+from omnigraph.values import replace
 
 _Part = CheckedRead | CheckedStage
 

@@ -3,7 +3,6 @@
 import base64
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -25,7 +24,7 @@ from omnigraph.catalog.values import (
 )
 from omnigraph.compile.checked import Checked, CheckedRead, Demand, Parameter, ParamRef
 from omnigraph.errors import ParamError, did_you_mean, shorten, suggestion
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 _OUT_OF_RANGE = ("P02", "a number out of range")
 

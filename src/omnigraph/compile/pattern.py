@@ -1,7 +1,6 @@
 """Lower a pattern: scans, then hops, then filters, then nested blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import IntEnum
 
 from omnigraph.catalog.mixed import find_node_type, split_types
@@ -44,7 +43,7 @@ from omnigraph.compile.plan.visit import (
     strip_spans,
     variables_of,
 )
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 
 class _Selectivity(IntEnum):
@@ -133,10 +132,11 @@ def _lower_block(
         blocks=pattern.blocks,
     )
     root, waiting = _apply_bound(root, waiting, setting, traits)
-    for block in pattern.optionals:
-        root = _with_optional(root, block, setting, traits)
-    # What tests a variable of an optional block has waited for it.
-    root, waiting = _apply_bound(root, waiting, setting, traits)
+    if pattern.optionals:
+        for block in pattern.optionals:
+            root = _with_optional(root, block, setting, traits)
+        # What tests a variable of an optional block has waited for it.
+        root, waiting = _apply_bound(root, waiting, setting, traits)
     assert waiting == _Waiting(), "the checker binds every variable a filter or a block uses"
     return root
 
@@ -173,6 +173,8 @@ def attach_blocks(root: Operator, blocks: tuple[BlockValue, ...], setting: Setti
 def _attach_bound(
     root: Operator, blocks: tuple[BlockValue, ...], setting: Setting, traits: _Traits
 ) -> tuple[Operator, tuple[BlockValue, ...]]:
+    if not blocks:
+        return root, ()
     here, waiting = list_bound_variables(root), []
     for block in blocks:
         if not block.pattern.outer <= here:
@@ -365,8 +367,12 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
 # ---- filters and nested blocks
 
 
-def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator, tuple[Test, ...]]:
+def _apply_bound_tests(
+    root: Operator, tests: tuple[Test, ...]
+) -> tuple[Operator, tuple[Test, ...]]:
     """Apply the tests whose variables are bound and whose blocks are attached; give the others."""
+    if not tests:
+        return root, ()
     here, attached = list_bound_variables(root), list_attached(root)
     ready: list[Test] = []
     waiting: list[Test] = []
@@ -378,12 +384,14 @@ def _apply_bound_tests(root: Operator, tests: Iterable[Test]) -> tuple[Operator,
 
 def _join_blocks(
     root: Operator,
-    blocks: Iterable[Pattern],
+    blocks: tuple[Pattern, ...],
     join: type[Anti] | type[Semi],
     setting: Setting,
     traits: _Traits,
 ) -> tuple[Operator, tuple[Pattern, ...]]:
     """Apply the blocks whose variables are bound; give the others."""
+    if not blocks:
+        return root, ()
     here, waiting = list_bound_variables(root), []
     for block in blocks:
         if block.outer <= here:

@@ -1,6 +1,8 @@
 """One write from entry to commit: heal, look, prepare, commit; prepared again, under its locks, when its base moved."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, TypeVar
 
 from omnigraph.commit.guard import Blocked, StaleBase
@@ -29,6 +31,7 @@ from omnigraph.errors import (
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.limits import PREPARE_ROUNDS_MAX
 from omnigraph.manifest.branches import is_schema_locked, refuse_during_schema_apply
+from omnigraph.manifest.change import BranchMadeAgain, require_incarnation
 from omnigraph.manifest.view import View
 from omnigraph.storage.counters import carry_context
 from omnigraph.storage.locks.holders import Activity
@@ -66,22 +69,46 @@ def attempt(
     workers: StageWorkers = ALONE,
     *,
     may_rely_on_memory: bool = False,
+    only_inserts: bool = False,
 ) -> Done[T]:
     """Heal, capture a view, prepare, lock and commit; prepare again under the locks when the base moved.
 
     `workers` help with what is staged under the locks. `may_rely_on_memory`: the write is right on any state that its
-    locks show to be the newest, and needs no look at the store before.
+    locks show to be the newest, and needs no look at the store before. `only_inserts`: its rows come from the caller
+    alone, whatever is stored.
     """
     try:
-        done = _attempt_from_memory(engine, branch, prepare) if may_rely_on_memory else None
-        return done or _attempt_from_store(engine, branch, prepare, operation, workers)
+        with _announce(engine, branch, only_inserts) as tell_entered:
+            writer = _Writer(prepare, workers, only_inserts, tell_entered)
+            done = _attempt_from_memory(engine, branch, writer) if may_rely_on_memory else None
+            return done or _attempt_from_store(engine, branch, writer, operation)
     except BaseException:
         # Whatever was left behind is seen by the next write.
         engine.entered.pop(branch)
         raise
 
 
-def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]) -> Done[T] | None:
+def _announce(
+    engine: Engine, branch: BranchName, only_inserts: bool
+) -> AbstractContextManager[Callable[[], None]]:
+    """Announce a writer that will soon be ready; one that reads first, or writes over a network, is not waited for."""
+    if only_inserts and not engine.is_distant:
+        return engine.arrivals.announce(branch)
+    return nullcontext(lambda: None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer(Generic[T]):
+    """A writer, as `attempt` got it."""
+
+    prepare: Prepare[T]
+    workers: StageWorkers
+    only_inserts: bool
+    tell_entered: Callable[[], None]
+    """Called when it waits for its locks."""
+
+
+def _attempt_from_memory(engine: Engine, branch: BranchName, writer: _Writer[T]) -> Done[T] | None:
     """Commit what is prepared on the state that this handle saw last, without a look at the store.
 
     Pins and schema change under the locks of tables only, and a lease that nobody else had shows that they did not.
@@ -91,26 +118,22 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, prepare: Prepare[T]
     if view is None:
         return None
     try:
-        prepared = prepare(view)
+        prepared = writer.prepare(view)
         plan = prepared.plan
         if plan is None:
             return None
-        return _commit_in_turn(_FirstAttempt(engine, view, prepare, prepared, plan, ALONE, True))
+        return _commit_with_group(_FirstAttempt(engine, view, writer, prepared, plan, True))
     except (UserInputError, ConflictError, NotFoundError, Blocked, DriftError):
         return None
 
 
 def _attempt_from_store(
-    engine: Engine,
-    branch: BranchName,
-    prepare: Prepare[T],
-    operation: str,
-    workers: StageWorkers,
+    engine: Engine, branch: BranchName, writer: _Writer[T], operation: str
 ) -> Done[T]:
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
-        return _prepare_and_commit(engine, view, prepare, workers)
+        return _prepare_and_commit(engine, view, writer)
     except Blocked:
         # Its owner was alive at the heal above and has died since; what it left may be complete.
         if not any(outcome.is_ended for outcome in engine.recovery.heal()):
@@ -119,7 +142,7 @@ def _attempt_from_store(
         # What came after its roll-back is nobody's; anything else is for repair.
         if not engine.recovery.undo_late(branch, TableKey(error.table_key)):
             raise
-    return _prepare_and_commit(engine, engine.view(branch), prepare, workers)
+    return _prepare_and_commit(engine, engine.view(branch), writer)
 
 
 def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> View:
@@ -148,15 +171,13 @@ def _try_capture(engine: Engine, branch: BranchName) -> View | OmniError:
         return error
 
 
-def _prepare_and_commit(
-    engine: Engine, view: View, prepare: Prepare[T], workers: StageWorkers
-) -> Done[T]:
-    prepared = prepare(view)
+def _prepare_and_commit(engine: Engine, view: View, writer: _Writer[T]) -> Done[T]:
+    prepared = writer.prepare(view)
     plan = prepared.plan
     if plan is None:
         return Done(view=view, plan=None, outcome=prepared.outcome)
-    first = _FirstAttempt(engine, view, prepare, prepared, plan, workers)
-    return _commit_in_turn(first) or _commit_alone(first)
+    first = _FirstAttempt(engine, view, writer, prepared, plan)
+    return _commit_with_group(first) or _commit_alone(first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +186,26 @@ class _FirstAttempt(Generic[T]):
 
     engine: Engine
     view: View
-    prepare: Prepare[T]
+    writer: _Writer[T]
     prepared: Prepared[T]
     plan: WritePlan
-    workers: StageWorkers
     is_from_memory: bool = False
 
 
-def _commit_in_turn(first: _FirstAttempt[T]) -> Done[T] | None:
+def _commit_with_group(first: _FirstAttempt[T]) -> Done[T] | None:
     """Commit when the locks are free, together with those that wait too; None when it has to begin again alone."""
-    member = member_of(first.engine, first.view, first.prepare, first.prepared, first.plan)
-    locks = first.engine.committer.locks
-    with locks.acquire_or_join(first.plan.lock_keys, first.plan.activity, member) as held_locks:
+    member = member_of(
+        first.engine,
+        first.view,
+        first.writer.prepare,
+        first.prepared,
+        first.plan,
+        only_inserts=first.writer.only_inserts,
+    )
+    locks, plan = first.engine.committer.locks, first.plan
+    with locks.acquire_or_join(
+        plan.lock_keys, plan.activity, member, first.writer.tell_entered
+    ) as held_locks:
         if held_locks is not None:
             group = [] if member is None else take_members(member, held_locks)
             if len(group) < 2:
@@ -211,17 +240,22 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
     for _ in range(1 + PREPARE_ROUNDS_MAX):
         if is_stale:
             view = engine.view(view.branch)
+            incarnation = first.plan.branch_incarnation
+            require_incarnation(view.branch, incarnation, view.snapshot.branch_incarnation)
             require_matched_rows(engine.store.tables, first.view, first.plan, view)
             with engine.store.tables.reuse_appends(list_staged_rows(first.plan)):
-                prepared = first.prepare(view)
+                prepared = first.writer.prepare(view)
         plan = prepared.plan
         if plan is None:
             return Done(view=view, plan=None, outcome=prepared.outcome)
         if not held_locks.covers(plan.lock_keys):
             return plan.lock_keys
         try:
-            committed = commit_held(engine, plan, held_locks, first.workers)
+            committed = commit_held(engine, plan, held_locks, first.writer.workers)
             return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
+        except BranchMadeAgain:
+            # What the write saw is gone, and so are the files that it staged.
+            raise
         except (ManifestConflict, ReadSetConflict) as error:
             if not isinstance(error, StaleBase) and (last is not None or not plan.is_strict):
                 raise

@@ -1,16 +1,17 @@
 """Making and deleting branches: one made from a point of history is safe from cleanup, one with a key is made once."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 
-from omnigraph.commit.locks import HeldLocks, branch_key, lock_key, manifest_key
+from omnigraph.commit.locks import HeldLocks, branch_key, lock_key, manifest_key, merge_key
 from omnigraph.engine.keyed import Effect, Receipt, Verb, effect_once, make_request
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import BranchExists, HistoryReclaimed, OmniError
+from omnigraph.errors import BranchExists, BranchInUse, HistoryReclaimed, NotFound, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CAPTURES_MAX
 from omnigraph.logs import get_logger
+from omnigraph.manifest.ancestry import find_shared
 from omnigraph.manifest.branches import Branch, create_branch, delete_branch, refuse_amid_swap
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import lance_branch
@@ -18,8 +19,10 @@ from omnigraph.manifest.snapshot import Entry
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At
 from omnigraph.storage.locks.holders import Activity
+from omnigraph.storage.values import Incarnation, incarnation_of
 
 OPERATION = "branch create"
+DELETE = "branch delete"
 
 _log = get_logger(__name__)
 
@@ -39,12 +42,12 @@ def create(
     either cleanup came first, and the branch is removed again, or cleanup comes later and sees the branch.
     """
     engine.require_writable(OPERATION)
-    new_branch_name(name, OPERATION)
+    chosen = new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
     engine.require_here(origin, OPERATION)
-    with _lock_name(engine, name):
-        made = _create_from(engine, name, origin, at)
-    _log.info("branch.created", branch=name, parent=origin, actor=actor)
+    with _lock_name(engine, chosen, OPERATION):
+        made = _create_from(engine, chosen, origin, at)
+    _log.info("branch.created", branch=chosen, parent=origin, actor=actor)
     return made
 
 
@@ -79,40 +82,97 @@ def create_once(
     return effect_once(engine, request, decide, make)
 
 
-def delete(engine: Engine, name: str, bound_to: BranchName, *, actor: str | None = None) -> None:
-    """Delete a branch that no other branch and no tag depends on."""
-    engine.require_writable("branch delete")
-    engine.require_here(BranchName(name), "branch delete")
+def delete(
+    engine: Engine,
+    name: str,
+    bound_to: BranchName,
+    *,
+    actor: str | None = None,
+    incarnation: Incarnation | None = None,
+    merged_into: BranchName | None = None,
+) -> None:
+    """Delete a branch that no other branch and no tag depends on; with an `incarnation`, no other branch of that name.
+
+    Nobody writes the branch meanwhile, and nobody takes its name before the last of it is gone. With `merged_into`, a
+    branch that has commits which that one has not is refused.
+    """
+    engine.require_writable(DELETE)
+    chosen = branch_name(name, DELETE)
+    engine.require_here(chosen, DELETE)
     engine.recovery.heal()
-    delete_branch(engine.manifest, engine.store.tables, name, bound_to=bound_to)
-    _log.info("branch.deleted", branch=name, actor=actor)
+    # What does not exist needs no lock.
+    engine.manifest.branch_incarnation(chosen)
+    with _lock_name(engine, chosen, DELETE), _lock_writers(engine, chosen) as held_locks:
+        if merged_into is not None:
+            _require_merged(engine, chosen, merged_into)
+        delete_branch(
+            engine.manifest,
+            engine.store.tables,
+            chosen,
+            bound_to=bound_to,
+            incarnation=incarnation,
+            is_locked=lambda: held_locks.lost() is None,
+        )
+    _log.info("branch.deleted", branch=chosen, actor=actor)
+
+
+def _require_merged(engine: Engine, branch: BranchName, target: BranchName) -> None:
+    """Refuse while a branch has a commit that the target has not: it would go with the branch."""
+    source, into = engine.manifest.current(branch), engine.manifest.current(target)
+    if source.head is None:
+        return
+    if into.head is None or source.head.id not in find_shared(engine.manifest, source, into).lowest:
+        raise BranchInUse(branch, [branch], f"it has commits that are not merged into '{target}'")
+
+
+def _lock_writers(engine: Engine, branch: BranchName) -> AbstractContextManager[HeldLocks]:
+    """Hold the locks of every table of a branch: whoever writes the branch holds one of them, or that of merges."""
+    try:
+        tables = engine.manifest.current(branch).snapshot.entries if branch != MAIN else {}
+    except NotFound:
+        # Whoever deletes it says so.
+        tables = {}
+    fork = lance_branch(branch)
+    keys = [merge_key(fork), *(lock_key(table, fork) for table in tables)]
+    return engine.committer.locks.acquire(keys, Activity(DELETE))
 
 
 def delete_once(
-    engine: Engine, name: str, bound_to: BranchName, actor: str | None, key: str
+    engine: Engine,
+    name: str,
+    bound_to: BranchName,
+    actor: str | None,
+    key: str,
+    merged_into: BranchName | None = None,
 ) -> Effect:
     """Delete a branch under an idempotency key; a branch of that name that is made later stays."""
-    engine.require_writable("branch delete")
-    chosen = branch_name(name, "branch delete")
-    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=chosen)
+    engine.require_writable(DELETE)
+    chosen = branch_name(name, DELETE)
+    asked = {} if merged_into is None else {"merged_into": merged_into}
+    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=chosen, **asked)
 
     def decide() -> Receipt:
         incarnation = engine.manifest.branch_incarnation(chosen)
         return {"name": chosen, "incarnation": [list(part) for part in incarnation]}
 
     def remove(receipt: Receipt) -> None:
-        decided = tuple((int(number), str(part)) for number, part in receipt["incarnation"])
+        decided = incarnation_of(receipt["incarnation"])
         if not engine.manifest.is_gone(chosen, decided):
-            delete(engine, chosen, bound_to, actor=actor)
+            delete(
+                engine,
+                chosen,
+                bound_to,
+                actor=actor,
+                incarnation=decided,
+                merged_into=merged_into,
+            )
 
     return effect_once(engine, request, decide, remove)
 
 
-def _lock_name(engine: Engine, name: str) -> AbstractContextManager[object]:
-    """Keep others from creating the name where an answer can be lost: a ref that is found then is our own."""
-    if not engine.store.root.is_distant:
-        return nullcontext()
-    return engine.committer.locks.acquire([branch_key(name)], Activity(OPERATION))
+def _lock_name(engine: Engine, name: str, operation: str) -> AbstractContextManager[object]:
+    """Keep others from the name: a ref that is found after a lost answer is our own, and what is removed is not theirs."""
+    return engine.committer.locks.acquire([branch_key(name)], Activity(operation))
 
 
 def _create_from(
@@ -139,7 +199,7 @@ def _create_from_now(engine: Engine, name: str, source: BranchName) -> tuple[Bra
         name,
         source=base.branch,
         state=base,
-        is_alone=engine.store.root.is_distant,
+        is_alone=True,
     )
     now = engine.manifest.current(base.branch)
     if now.version != base.version:
@@ -169,7 +229,7 @@ def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
             name,
             source=base.branch,
             at=base.version,
-            is_alone=engine.store.root.is_distant,
+            is_alone=True,
         )
         _require_versions(engine, made, base, entries)
     return made

@@ -13,12 +13,14 @@ from omnigraph.commit.group import Group, may_join, open_group
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import CommittedPlan, Refused
-from omnigraph.engine.cached.ids import follow_cached_ids
+from omnigraph.engine.cached.ids import GroupIds, follow_cached_ids
+from omnigraph.engine.kept_inserts import keep_inserts
 from omnigraph.engine.matched_rows import require_matched_rows
 from omnigraph.engine.session.engine import Engine
-from omnigraph.engine.writer import Done, Prepare, Prepared
+from omnigraph.engine.writer import CandidateView, Done, Prepare, Prepared
 from omnigraph.errors import OmniError, RecoveryRequired
-from omnigraph.limits import GROUP_BYTES_MAX, GROUP_MEMBERS_MAX
+from omnigraph.limits import GROUP_BYTES_MAX, GROUP_MEMBERS_MAX, GROUP_WAIT_SECONDS_MAX
+from omnigraph.manifest.change import require_incarnation
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.view import View
 from omnigraph.storage.values import Staged
@@ -36,17 +38,15 @@ class Member(Generic[T]):
     plan: WritePlan
     prepared: Prepared[T]
     prepare: Prepare[T]
+    bytes: int
+    """The bytes of the rows it brings."""
+    only_inserts: bool = False
+    """Whether it brings rows that depend on nothing else, as `attempt` says."""
     context: Context = field(default_factory=copy_context)
     """Whose costs are counted: the holder prepares in the name of the member."""
     ended: threading.Event = field(default_factory=threading.Event)
     done: Done[T] | None = None
     error: BaseException | None = None
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of the rows it brings."""
-        deltas = [write.delta for write in self.plan.tables if write.delta is not None]
-        return sum(delta.rows.nbytes + delta.deleted.nbytes for delta in deltas)
 
     def end(self, done: Done[T] | None = None, error: BaseException | None = None) -> None:
         """Tell the member; neither a result nor an error means that it has to go on alone."""
@@ -63,18 +63,40 @@ class Member(Generic[T]):
 
 
 def member_of(
-    engine: Engine, view: View, prepare: Prepare[T], prepared: Prepared[T], plan: WritePlan
+    engine: Engine,
+    view: View,
+    prepare: Prepare[T],
+    prepared: Prepared[T],
+    plan: WritePlan,
+    *,
+    only_inserts: bool,
 ) -> Member[T] | None:
     """Make the member of a writer; None for a plan that has to be committed alone."""
-    if not may_join(plan):
+    if not may_join(plan) or (size := _count_bytes(plan)) > GROUP_BYTES_MAX:
         return None
-    member = Member(engine=engine, view=view, plan=plan, prepared=prepared, prepare=prepare)
-    return member if member.bytes <= GROUP_BYTES_MAX else None
+    return Member(
+        engine=engine,
+        view=view,
+        plan=plan,
+        prepared=prepared,
+        prepare=prepare,
+        bytes=size,
+        only_inserts=only_inserts,
+    )
+
+
+def _count_bytes(plan: WritePlan) -> int:
+    deltas = [write.delta for write in plan.tables if write.delta is not None]
+    return sum(delta.rows.nbytes + delta.deleted.nbytes for delta in deltas)
 
 
 def take_members(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]]:
-    """Take the writers of the leader's handle and branch that wait; with the leader they are a group."""
+    """Take the writers of the leader's handle and branch that wait; with the leader they are a group.
+
+    Those that prepare an insert are waited for: it takes less than a publish for each of them.
+    """
     group = [leader]
+    leader.engine.arrivals.wait(leader.plan.branch, GROUP_WAIT_SECONDS_MAX)
 
     def wants(waiting: object) -> bool:
         return isinstance(waiting, Member) and _fits(group, waiting)
@@ -116,11 +138,14 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
         view = _capture(members, held_locks)
         plans = [member.plan for member in members]
         group = open_group(engine.committer, view.state, plans, held_locks)
+        ids = GroupIds(engine.cached_ids)
         landed = [
-            one for member in members if (one := _land_member(member, group, view)) is not None
+            one for member in members if (one := _land_member(member, group, view, ids)) is not None
         ]
         if landed:
-            _end_members(landed, group.publish())
+            published = group.publish()
+            ids.publish()
+            _end_members(landed, published)
     except Refused:
         assert group is not None, "nothing is refused before a group is open"
         _roll_back(engine, group, members, held_locks)
@@ -162,9 +187,9 @@ class _Landed:
     outcome: Any
 
 
-def _land_member(member: Member[Any], group: Group, view: View) -> _Landed | None:
+def _land_member(member: Member[Any], group: Group, view: View, ids: GroupIds) -> _Landed | None:
     """Prepare a member on what the ones before it leave, and land it; a refusal is told to the member alone."""
-    now = replace(view, state=group.state)
+    now = CandidateView(branch=view.branch, accepted=view.accepted, state=group.state, ids=ids)
     try:
         prepared = _prepare_on(member, now)
         group.require_sound()
@@ -182,18 +207,22 @@ def _land_member(member: Member[Any], group: Group, view: View) -> _Landed | Non
         member.end(error=error)
         return None
     group.land(plan)
-    follow_cached_ids(member.engine.cached_ids, plan, now.snapshot, group.state.snapshot)
+    follow_cached_ids(ids, plan, now.snapshot, group.state.snapshot)
     return _Landed(member, now, plan, prepared.outcome)
 
 
-def _prepare_on(member: Member[T], now: View) -> Prepared[T]:
-    """Prepare a member again unless everything that its plan relies on is where it was."""
+def _prepare_on(member: Member[T], now: CandidateView) -> Prepared[T]:
+    """Prepare a member again unless its plan is right as it is: what it relies on is where it was, or it inserts new ids."""
     pins = now.snapshot.pins
     plan = member.plan
+    require_incarnation(plan.branch, plan.branch_incarnation, now.snapshot.branch_incarnation)
     bases = {write.table_key: write.base.version for write in plan.tables}
     if all(pins.get(table) == version for table, version in (bases | dict(plan.read_set)).items()):
         return member.prepared
     tables = member.engine.store.tables
+    kept = keep_inserts(tables, member.view, plan, now) if member.only_inserts else None
+    if kept is not None:
+        return replace(member.prepared, plan=kept)
     require_matched_rows(tables, member.view, plan, now)
     with tables.reuse_appends(list_staged_rows(plan)):
         return member.context.run(member.prepare, now)
@@ -209,8 +238,9 @@ def list_staged_rows(plan: WritePlan) -> list[tuple[Staged, pa.Table]]:
 
 
 def _end_members(landed: Sequence[_Landed], published: Published) -> None:
+    made = {commit.id: commit for commit in published.made}
     for one in landed:
-        commit = published.state.shows(one.plan.commit_id)
+        commit = made.get(one.plan.commit_id) or published.state.shows(one.plan.commit_id)
         staged = {w.table_key: (w.staged,) for w in one.plan.tables if w.staged is not None}
         own = CommittedPlan(replace(published, commit=commit), staged)
         one.member.end(Done(view=one.view, plan=one.plan, outcome=one.outcome, committed=own))

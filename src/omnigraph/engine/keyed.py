@@ -28,6 +28,7 @@ from omnigraph.manifest.records import GraphCommit, Operation, lance_branch
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
+from omnigraph.storage.values import Incarnation
 from omnigraph.values import dataclass
 
 T = TypeVar("T")
@@ -185,6 +186,7 @@ def attempt_once(
     workers: StageWorkers = ALONE,
     *,
     may_rely_on_memory: bool = False,
+    only_inserts: bool = False,
 ) -> Done[T] | Replay:
     """Carry out a write and record its key in the same swap; a rival that did so first gives the result.
 
@@ -199,7 +201,13 @@ def attempt_once(
 
     if request is None:
         return attempt(
-            engine, branch, prepare_expected, verb, workers, may_rely_on_memory=may_rely_on_memory
+            engine,
+            branch,
+            prepare_expected,
+            verb,
+            workers,
+            may_rely_on_memory=may_rely_on_memory,
+            only_inserts=only_inserts,
         )
     asked = request
 
@@ -214,9 +222,15 @@ def attempt_once(
         return replace(prepared, plan=replace(prepared.plan, operation=draft))
 
     try:
-        done = attempt(engine, branch, prepare_keyed, verb, workers)
+        done = attempt(engine, branch, prepare_keyed, verb, workers, only_inserts=only_inserts)
         if done.plan is None:
-            record_key(engine, request, header.operation_id, make_receipt(done.outcome))
+            record_key(
+                engine,
+                request,
+                header.operation_id,
+                make_receipt(done.outcome),
+                incarnation=done.view.snapshot.branch_incarnation,
+            )
         return done
     except KeyPublished:
         known = find_replay(engine, request)
@@ -238,11 +252,13 @@ def record_key(
     receipt: Receipt,
     *,
     is_pending: bool = False,
+    incarnation: Incarnation | None = None,
 ) -> None:
-    """Publish the row of a key alone, for a write that changed no table."""
+    """Publish the row of a key alone, for a write that changed no table; it was prepared on this `incarnation`."""
     fail(Failpoint.KEY_ALONE)
     draft = replace(request.draft(operation_id, receipt), is_pending=is_pending)
-    publish(engine.manifest, Change(branch=request.branch, operation=draft))
+    change = Change(branch=request.branch, branch_incarnation=incarnation, operation=draft)
+    publish(engine.manifest, change)
 
 
 @dataclass(frozen=True, slots=True)

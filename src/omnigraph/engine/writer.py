@@ -5,12 +5,21 @@ from typing import Generic, TypeVar
 
 from omnigraph.commit.plan import WritePlan
 from omnigraph.commit.protocol import CommittedPlan
+from omnigraph.engine.cached.ids import GroupIds
 from omnigraph.manifest.publish import Published
 from omnigraph.manifest.records import GraphCommit
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateView(View):
+    """What a member of a group sees: the state that the members before it leave, which nobody else sees yet."""
+
+    ids: GroupIds
+    """The ids of its tables, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class PublishContention(ConflictError):
 
 _LOCKED = {
     "__schema_apply__": "schema changes",
-    "__branch__": "the new branch '{branch}'",
+    "__branch__": "the branch name '{branch}'",
     "__init__": "the new graph",
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from omnigraph.later import Later
-from omnigraph.limits import SUGGESTIONS_MAX, VALUE_SHOWN_CHARS_MAX
+from omnigraph.limits import SUGGESTED_CHARS_MAX, SUGGESTIONS_MAX, VALUE_SHOWN_CHARS_MAX
 
 json = Later("json")
 
@@ -31,7 +31,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
 
     A single letter is not close to another: changing all of a name leaves nothing of it.
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(known)) if len(name) <= SUGGESTED_CHARS_MAX else []
     folded = [n for n in names if n.lower() == name.lower() and n != name]
     distance = min(max(1, len(name) // 3), len(name) - 1)
     near = sorted((_edits(name.lower(), n.lower()), n) for n in names if n not in folded)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from omnigraph.limits import (
     PROBLEMS_SHOWN_MAX,
     SUGGESTION_CANDIDATES_MAX,
 )
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 _COMPARED_CHARS_MAX = 128
 _FIX_CHARS_MAX = 120
@@ -115,7 +115,8 @@ def find_half_character(source: Source, code: str, what: str) -> Diagnostic | No
     except UnicodeEncodeError as error:
         character = f"U+{ord(source.text[error.start]):04X}"
         message = f"the character {character} is half of a pair; a {what} is UTF-8 text"
-        return finding(code, Span(error.start, error.start + 1), message)
+        expected = "characters that UTF-8 knows"
+        return finding(code, Span(error.start, error.start + 1), message, expected=expected)
     return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from omnigraph.catalog.ir.contract import Contract, create_contract
 from omnigraph.catalog.ir.decode import make_contract_error
+from omnigraph.catalog.ir.past import order_as_now
 from omnigraph.catalog.ir.state import open_contract, seal
 from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.names import StoredTable
@@ -82,11 +83,11 @@ class AcceptedSchemas:
 
     def current(self) -> AcceptedSchema:
         """Read the accepted schema as it is now; drift of any of its texts is a `SchemaContractError`."""
+        cached = self._cached
+        if cached is not None and self._objects.have_stamps(_WATCHED, cached[0]):
+            return cached[1]
         for _ in range(CONTRACT_ROUNDS_MAX):
             stamps = self._stamps()
-            cached = self._cached
-            if cached is not None and cached[0] == stamps:
-                return cached[1]
             try:
                 return self._cache(stamps, load_contract(self._objects))
             except SchemaContractError:
@@ -100,13 +101,23 @@ class AcceptedSchemas:
         """The cached schema; it may be stale."""
         return None if self._cached is None else self._cached[1]
 
+    def find_unchanged(self) -> AcceptedSchema | None:
+        """Give the cached schema, if its texts have the stamps that they had; no text is read."""
+        cached = self._cached
+        if cached is None or not self._objects.have_stamps(_WATCHED, cached[0]):
+            return None
+        return cached[1]
+
     def replaced_by(self, operation: OperationId) -> Contract | None:
         """Read the schema that a published operation replaced; None when it replaced none.
 
         The file is written before the operation is published and never changes, so it is read once.
         """
         if operation not in self._replaced:
-            self._replaced[operation] = _read_past_contract(self._objects, operation)
+            past = _read_past_contract(self._objects, operation)
+            # A stored schema has its properties by name; people know them in the order of the schema text.
+            known = past is not None and order_as_now(past, self.current().contract)
+            self._replaced[operation] = known or None
         return self._replaced[operation]
 
     def adopt(self, accepted: AcceptedSchema) -> None:

@@ -10,18 +10,24 @@ from omnigraph.errors import (
     BranchInUse,
     ForkExists,
     HistoryReclaimed,
+    LockTimeout,
     NotFoundError,
     OmniError,
+    ReadSetConflict,
     SchemaApplyConflict,
     TableNotFound,
     UserInputError,
 )
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import BRANCH_CREATE_WAIT_SECONDS, BRANCH_CREATE_WAITS_MAX
+from omnigraph.limits import (
+    BRANCH_CREATE_WAIT_SECONDS,
+    BRANCH_CREATE_WAITS_MAX,
+    PUBLISH_LOCK_SECONDS_MAX,
+)
 from omnigraph.logs import get_logger
 from omnigraph.manifest.lineage import find_commit, named_head
-from omnigraph.manifest.manifest import Manifest
+from omnigraph.manifest.manifest import Manifest, PublishLock
 from omnigraph.manifest.migrate import load_migrated, migrate
 from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name, nesting, new_branch_name
 from omnigraph.manifest.records import (
@@ -259,11 +265,18 @@ def _is_made_from(ref: BranchRef, base: BranchState) -> bool:
 
 
 def delete_branch(
-    manifest: Manifest, tables: Forks, name: str, *, bound_to: BranchName = MAIN
+    manifest: Manifest,
+    tables: Forks,
+    name: str,
+    *,
+    bound_to: BranchName = MAIN,
+    incarnation: Incarnation | None = None,
+    is_locked: Callable[[], bool] = lambda: True,
 ) -> None:
     """Delete a branch that nothing depends on, and its forks; cleanup removes forks that cannot be removed now.
 
-    `bound_to` is the branch of the caller's handle, which cannot be deleted.
+    `bound_to` is the branch of the caller's handle, which cannot be deleted. With an `incarnation`, another branch of
+    that name stays. `is_locked`: the caller still keeps everybody else from writing the branch and from taking its name.
     """
     branch = branch_name(name, "branch delete")
     if branch == MAIN:
@@ -271,17 +284,32 @@ def delete_branch(
             "branch delete: 'main' cannot be deleted; no changes were made",
             hint="every graph has a main branch",
         )
-    with manifest.heads.lock_branch(branch):
+    with _lock_publishers(manifest, branch):
         refs = manifest.rows.branches()
         refuse_during_schema_apply(refs, "branch delete")
+        if incarnation is not None and (
+            branch not in refs or refs[branch].incarnation != incarnation
+        ):
+            return
         if branch not in refs:
             raise manifest.no_branch(branch)
         fail(Failpoint.BRANCH_DROP_LISTED)
         owned = manifest.current(branch, refs[branch].incarnation).snapshot.owned()
         _refuse_used(manifest, tables, branch, refs, owned, bound_to)
+        if not is_locked():
+            raise ReadSetConflict(f"the lock of branch '{branch}'")
         manifest.rows.delete_branch(branch)
         manifest.heads.end(branch)
-    _reclaim(manifest, tables, branch, owned)
+    _reclaim(manifest, tables, branch, owned, is_locked)
+
+
+@contextmanager
+def _lock_publishers(manifest: Manifest, branch: BranchName) -> Iterator[None]:
+    """Keep publishers from a branch that goes: a swap does not notice that another one has its name."""
+    with manifest.lock_branch(branch) as held:
+        if held is not PublishLock.BRANCH:
+            raise LockTimeout(MANIFEST, branch, PUBLISH_LOCK_SECONDS_MAX)
+        yield
 
 
 def _refuse_used(
@@ -350,13 +378,22 @@ def _list_dependent_forks(
 
 
 def _reclaim(
-    manifest: Manifest, tables: Forks, branch: BranchName, owned: tuple[Entry, ...]
+    manifest: Manifest,
+    tables: Forks,
+    branch: BranchName,
+    owned: tuple[Entry, ...],
+    is_locked: Callable[[], bool],
 ) -> None:
     legacy = manifest.legacy
     if legacy is not None:
         _try(branch, Failpoint.BRANCH_DROP_LINEAGE, partial(legacy.forget, branch))
     for entry in owned:
-        drop = partial(tables.drop_fork, entry.at.path, branch)
+
+        def drop(path: str = entry.at.path) -> None:
+            # Whoever lost its locks may meet a fork of the next branch of that name.
+            if is_locked():
+                tables.drop_fork(path, branch)
+
         _try(branch, Failpoint.BRANCH_DROP_FORKS, drop)
 
 

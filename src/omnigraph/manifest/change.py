@@ -1,6 +1,6 @@
 """A change of the manifest: the tables it updates, the pins it expects, and the rows that it writes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -33,8 +33,21 @@ from omnigraph.manifest.records import (
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.table_history import TableHistory, TableIncarnation
 from omnigraph.manifest.tags import require_free
-from omnigraph.storage.values import TableAt
+from omnigraph.storage.values import Incarnation, TableAt
 from omnigraph.values import dataclass
+
+
+class BranchMadeAgain(ReadSetConflict):
+    """The branch that a write was prepared on is gone, and another one has its name."""
+
+    def __init__(self, branch: BranchName) -> None:
+        super().__init__(f"branch '{branch}' was deleted and made again: what it shows")
+
+
+def require_incarnation(branch: BranchName, expected: Incarnation, actual: Incarnation) -> None:
+    """Refuse a write that was prepared on another branch of the same name."""
+    if expected != actual:
+        raise BranchMadeAgain(branch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +93,14 @@ class OperationDraft:
     is_pending: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DerivedRecords:
+    """The records that a change was found to write on one state."""
+
+    state: BranchState
+    records: tuple[Record, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One publish. Without a draft it is maintenance: pins move, history does not.
@@ -92,6 +113,8 @@ class Change:
     """
 
     branch: BranchName
+    branch_incarnation: Incarnation | None = None
+    """Of the branch that it was prepared on; None where any branch of the name will do."""
     updates: tuple[Update, ...] = ()
     registrations: Mapping[TableKey, str] = field(default_factory=dict)
     tombstones: Mapping[TableKey, Version] = field(default_factory=dict)
@@ -106,6 +129,8 @@ class Change:
     policy: PolicyVersion | None = None
     allowed_by: int | None = None
     """The version of the graph's policy that allowed it, 0 without one; None when nobody was asked."""
+    derived: DerivedRecords | None = field(default=None, repr=False, compare=False)
+    """What it writes on the state that it was checked against; on another state that is derived again."""
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -131,24 +156,35 @@ def encode_unknown_commits(change: Change, state: BranchState) -> pa.Table:
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
     """Check a change against a state and make its records; raises the conflict for the caller to resolve."""
-    made: tuple[Record, ...] = ()
-    for one in change.before:
-        made += _records_of(one, state.expect(made), created_at)
-    made += _records_of(change, state.expect(made), created_at)
+    if change.derived is not None and change.derived.state is state:
+        return change.derived.records
     if not change.before:
-        return made
-    # Only the last head of a swap is stored.
+        return _records_of(change, state, created_at)
+    made: list[Record] = []
+    for one in (*change.before, change):
+        records = _records_of(one, state, created_at)
+        state = state.expect(records)
+        made += records
+    return join_records(made)
+
+
+def join_records(made: Sequence[Record]) -> tuple[Record, ...]:
+    """Join the records of the changes of one swap; only their last head is stored."""
     heads = [record for record in made if isinstance(record, GraphHead)]
     return (*(record for record in made if not isinstance(record, GraphHead)), heads[-1])
 
 
 def _records_of(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
+    if change.branch_incarnation is not None:
+        require_incarnation(change.branch, change.branch_incarnation, state.branch_incarnation)
     _require_head(change, state)
     _require_pins(change, state.table_history)
     if change.writes_nothing:
         return ()
     tables = tuple(_table_records(change, state.table_history))
-    _require_one_owner(state.table_history.after(tables))
+    if change.registrations:
+        # Versions and tombstones give no table another path.
+        _require_one_owner(state.table_history.after(tables))
     lineage = tuple(_lineage_records(change, state, created_at))
     return (
         *tables,

@@ -4,7 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from enum import StrEnum
 from functools import partial
@@ -27,7 +27,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.table import Locks
 from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.values import MAIN_INCARNATION, Incarnation, Reclaimed
+from omnigraph.storage.values import MAIN_INCARNATION, Incarnation, Reclaimed, TableAt
 from omnigraph.values import dataclass
 
 
@@ -173,7 +173,8 @@ class Manifest:
     """The manifest of one graph.
 
     `publish_locks` are locks between processes, for stores where a lock costs no request: a swap is safe without
-    them, but a process that always has the newest state could win every round.
+    them, but a process that always has the newest state could win every round. `has_table` tells whether cleanup
+    left a version of a table.
     """
 
     rows: Rows
@@ -181,6 +182,7 @@ class Manifest:
     legacy: LegacyLineage | None = None
     heads: Heads = field(default_factory=Heads)
     publish_locks: Locks | None = None
+    has_table: Callable[[TableAt], bool] = lambda _at: True
 
     @contextmanager
     def lock_branch(self, branch: BranchName) -> Iterator[PublishLock]:
@@ -237,9 +239,12 @@ class Manifest:
         reads all branches does not `remember` them, so that those in use stay cached.
         """
         for _ in range(HEAD_READS_MAX - 1):
-            # Others may replace the newest version, and cleanup remove it, before it is read.
-            with suppress(HistoryReclaimed):
+            # Every read comes here, and `suppress` would take longer than what it looks for.
+            try:
                 return self._current(branch, branch_incarnation, remember=remember)
+            except HistoryReclaimed:
+                # Others replaced the newest version, and cleanup removed it, before it was read.
+                continue
         return self._current(branch, branch_incarnation, remember=remember)
 
     def _current(
@@ -260,8 +265,9 @@ class Manifest:
         return state
 
     def note_head(self, branch: BranchName) -> None:
-        """Note that the cached state of a branch is its newest at this moment."""
-        self.heads.note_seen(branch, Moment.now(self.runtime))
+        """Note that the cached state of a branch is its newest at this moment, where its age is ever asked for."""
+        if self.publish_locks is None:
+            self.heads.note_seen(branch, Moment.now(self.runtime))
 
     def head_age(self, branch: BranchName) -> float:
         """How many seconds ago the cached state of a branch was its newest for sure."""
@@ -281,6 +287,13 @@ class Manifest:
         if self.publish_locks is not None:
             return state if self.rows.head(lance_branch(branch)) == state.version else None
         return state if self.head_age(branch) <= KNOWN_HEAD_SECONDS_MAX else None
+
+    def find_unmoved(self) -> BranchState | None:
+        """Give the cached state of main, if names of files show that it is the newest; nothing is read."""
+        state = self.heads.get(MAIN)
+        if state is None or self.rows.find_head(None) != state.version:
+            return None
+        return state
 
     def load(self, branch: BranchName, version: Version | None = None) -> BranchState:
         """Read a state from the rows without the cache of states."""

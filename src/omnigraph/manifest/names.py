@@ -17,6 +17,8 @@ _ALLOWED: Final = "letters, digits, '.', '-' and '_' in parts separated by '/'"
 
 def branch_name(text: str, operation: str) -> BranchName:
     """Read the name of a branch that is to be used; blanks around it do not count."""
+    if text == MAIN:
+        return MAIN
     if not is_utf8(text):
         raise _make_refusal(text, operation, "it is no text")
     name = text.strip()

@@ -38,11 +38,15 @@ Records = tuple[Record, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A change that is visible: the commit it made, if any, and the branch with it."""
+    """A change that is visible: the commit it made, if any, and the branch with it.
+
+    `made` are all commits of its swap, where the swap was seen to land.
+    """
 
     version: Version
     commit: GraphCommit | None
     state: BranchState
+    made: tuple[GraphCommit, ...] = ()
 
 
 def publish(
@@ -250,9 +254,9 @@ def _visible(
         # Something that is no publish came between (a fold, a stamp): its part is not in what we know.
         manifest.heads.drop(state.branch)
     fail(Failpoint.PUBLISHED)
+    made = tuple(record for record in records if isinstance(record, GraphCommit))
     # The last commit of a swap is its head.
-    commit = next((record for record in reversed(records) if isinstance(record, GraphCommit)), None)
-    return Published(version=version, commit=commit, state=after)
+    return Published(version=version, commit=made[-1] if made else None, state=after, made=made)
 
 
 def _fold(manifest: Manifest, state: BranchState) -> None:

@@ -125,7 +125,11 @@ def _update_incarnation(
     incarnation: int,
     **facts: Any,
 ) -> None:
-    incarnations = {one.incarnation: one for one in table_history.get(table, ())}
+    known = table_history.get(table, ())
+    if known and known[-1].incarnation == incarnation:
+        table_history[table] = (*known[:-1], replace(known[-1], **facts))
+        return
+    incarnations = {one.incarnation: one for one in known}
     before = incarnations.get(incarnation) or TableIncarnation(
         table_key=table, incarnation=incarnation, path=""
     )

@@ -1,5 +1,7 @@
 """Time travel: resolve a commit, a manifest version or a moment to a branch state."""
 
+from bisect import bisect_right
+from contextlib import suppress
 from datetime import datetime
 
 from omnigraph.errors import HistoryReclaimed, NotFound, NotFoundError
@@ -63,8 +65,38 @@ def state_of(manifest: Manifest, branch: BranchName, commit: GraphCommit) -> Bra
         raise HistoryReclaimed(MANIFEST, commit.manifest_version, commit.id) from error
     if current.head is not None and current.head.id == commit.id:
         return current
-    # The state that first shows a commit never changes, so it is searched for once.
-    return manifest.heads.past(commit.id, lambda: _find_state_showing(manifest, commit))
+    return past_state_of(manifest, commit)
+
+
+def past_state_of(manifest: Manifest, commit: GraphCommit) -> BranchState:
+    """Read the state in which a commit is found once it is not the head any more; it is searched for once."""
+    return manifest.heads.past(commit.id, lambda: _find_whole_state(manifest, commit))
+
+
+def _find_whole_state(manifest: Manifest, commit: GraphCommit) -> BranchState:
+    """Find the first state that shows a commit, or the last, if cleanup removed tables of the first while that was the head."""
+    first = _find_state_showing(manifest, commit)
+    last = _find_last_state(manifest, commit, first)
+    lasting = {entry.at for entry in last.snapshot.entries.values()}
+    replaced = {entry.at for entry in first.snapshot.entries.values()} - lasting
+    return first if all(manifest.has_table(at) for at in replaced) else last
+
+
+def _find_last_state(manifest: Manifest, commit: GraphCommit, first: BranchState) -> BranchState:
+    """Find the state before the next commit: maintenance may have made others since the first that shows a commit."""
+    current = manifest.current(commit.branch)
+    commits = current.lineage.commits if current.has_lineage else ()
+    following = bisect_right(commits, first.version, key=lambda one: one.manifest_version)
+    version = current.version
+    if following < len(commits):
+        version = Version(commits[following].manifest_version - 1)
+    if version <= first.version:
+        return first
+    with suppress(HistoryReclaimed):
+        last = manifest.past(commit.branch, version)
+        if last.head is not None and last.head.id == commit.id:
+            return last
+    return first
 
 
 def _find_state_showing(manifest: Manifest, commit: GraphCommit) -> BranchState:

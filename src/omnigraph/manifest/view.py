@@ -1,10 +1,11 @@
 """A view: branch, head, catalog and snapshot, captured once and used for the whole of one operation."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import Catalog
-from omnigraph.errors import RecoveryRequired
+from omnigraph.errors import OmniError, RecoveryRequired
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 from omnigraph.limits import CONTRACT_LOOKS_MAX, CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraph.manifest.accepted_schema import AcceptedSchema, AcceptedSchemas
@@ -14,6 +15,7 @@ from omnigraph.manifest.records import CommitKind, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.travel import At, state_at
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.lru import Recent
 from omnigraph.values import dataclass
 
@@ -76,19 +78,56 @@ def capture(
     views: Views,
     branch: BranchName = MAIN,
     at: At | None = None,
+    *,
+    at_once: bool = False,
 ) -> View:
-    """Capture a branch as it is now, or as it was at a point of its history."""
-    accepted = contracts.current()
+    """Capture a branch as it is now, or as it was at a point of its history; from afar, both its parts `at_once`."""
     if at is None:
-        state, known = manifest.current(branch), views.get(branch)
+        read = _read_at_once if at_once else _read_in_turn
+        (accepted, state), known = read(manifest, contracts, branch), views.get(branch)
         if known is not None and known.accepted is accepted and known.state is state:
             return known
         seen = View(branch=branch, accepted=accepted, state=state)
         return views.put(branch, _capture_steady(manifest, contracts, seen))
+    accepted = contracts.current()
     state = state_at(manifest, branch, at)
     renamed = by_identity(state.snapshot, accepted.contract)
     past = _contract_of(manifest, contracts, state)
     return View(branch=branch, accepted=accepted, state=state, renamed=renamed, past=past)
+
+
+def find_unmoved(manifest: Manifest, contracts: AcceptedSchemas, views: Views) -> View | None:
+    """Give the last view of main, if neither its schema nor its tables moved since; nothing is read."""
+    known = views.get(MAIN)
+    if known is None or known.accepted is not contracts.find_unchanged():
+        return None
+    return known if known.state is manifest.find_unmoved() else None
+
+
+def _read_in_turn(
+    manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName
+) -> tuple[AcceptedSchema, BranchState]:
+    """Read the schema before the tables: a schema change that comes between the two shows in the tables."""
+    return contracts.current(), manifest.current(branch)
+
+
+def _read_at_once(
+    manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName
+) -> tuple[AcceptedSchema, BranchState]:
+    """Read both at the same time while the schema stays as it was; the tables of a new schema are read after it."""
+    known = contracts.cached
+    if known is None:
+        return _read_in_turn(manifest, contracts, branch)
+    with ThreadPoolExecutor(1, "omnigraph-view") as threads:
+        reading = threads.submit(carry_context(contracts.current))
+        try:
+            state = manifest.current(branch)
+        except OmniError:
+            # What is wrong with the schema is said first.
+            reading.result()
+            raise
+        accepted = reading.result()
+    return accepted, state if accepted is known else manifest.current(branch)
 
 
 def _contract_of(

@@ -1,6 +1,6 @@
 """Staging by workers: splits become fragments, replaced rows are marked as deleted, and tasks send only receipts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -26,7 +26,8 @@ from omnigraph.pipeline.messages import (
 from omnigraph.pipeline.runner import Each
 from omnigraph.storage.arrow import column
 from omnigraph.storage.store import Store
-from omnigraph.storage.values import TableAt, Written
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.values import Data, Successors, TableAt, Written
 from omnigraph.values import dataclass
 
 
@@ -40,6 +41,8 @@ class WriteSplit:
     splits: tuple[Split, ...]
     superseded: tuple[tuple[ScratchSlice, ...], ...]
     matched: tuple[tuple[ScratchSlice, ...], ...]
+    takes_over: bool
+    """Whether rows that match committed ones are appended first and take over in the next commit."""
 
     @property
     def bytes(self) -> int:
@@ -65,6 +68,7 @@ def write_splits(
     superseded: ScratchSlices,
     matched: ScratchSlices,
     workers: int | None,
+    taking_over: Collection[TableKey],
 ) -> list[WriteSplit]:
     """Put consecutive splits of a table together, a fair share for each worker; None leaves every split alone."""
     writes: list[WriteSplit] = []
@@ -81,6 +85,7 @@ def write_splits(
                     splits=run,
                     superseded=tuple(superseded.get((table, split.number), ()) for split in run),
                     matched=tuple(matched.get((table, split.number), ()) for split in run),
+                    takes_over=table in taking_over,
                 )
             )
     return writes
@@ -190,7 +195,19 @@ class Stage:
         successors = pa.RecordBatchReader.from_batches(
             schema, _stream_rows(rows.select(schema.names), order, schema)
         )
-        yield store.tables.write(split.at, successors, row_ids=column(matched, ROW_ID))
+        row_ids, replaced = column(matched, ROW_ID), column(matched, ROW_ADDRESS)
+        if split.takes_over:
+            yield write_heirs(store.tables, split.at, successors, row_ids, replaced)
+        else:
+            yield store.tables.write(split.at, successors, row_ids=row_ids)
+
+
+def write_heirs(
+    tables: Tables, at: TableAt, rows: Data, row_ids: pa.Array, replaced: pa.Array
+) -> Written:
+    """Write rows, by row id, that inherit from the rows at some addresses when they take over."""
+    created = tables.open(at).created_versions(replaced)
+    return tables.write_successors(at, rows, Successors(row_ids, created))
 
 
 def _stream_rows(rows: pa.Table, order: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -128,6 +128,7 @@ def _member_change(operation: GatheredOperation, member: Sidecar) -> Change:
     made = draft_commit(operation.committer, member.operation_id)
     return Change(
         branch=operation.branch,
+        branch_incarnation=operation.sidecar.branch_incarnation,
         updates=tuple(_make_member_update(operation, pin) for pin in pins),
         expected={**operation.sidecar.read_set, **{pin.table_key: pin.expected for pin in pins}},
         draft=replace(made, message=member.message, group=operation.id),
@@ -157,6 +158,7 @@ def _single_change(operation: GatheredOperation) -> Change:
     expected |= {t.table_key: Version(t.version - 1) for t in standing}
     return Change(
         branch=operation.branch,
+        branch_incarnation=operation.sidecar.branch_incarnation,
         updates=(
             *(_make_update(operation, seen) for seen in moved if seen.pin.table_path not in taken),
             *(_make_registration(operation, r) for r in missing),
@@ -211,8 +213,12 @@ def _list_pointer_updates(operation: GatheredOperation) -> list[Update]:
 
 
 def _find_rival_commit(operation: GatheredOperation) -> CommitId | None:
-    """Find the commit by which a rival made the operation visible; None when no rival did."""
+    """Find the commit by which a rival, or the writer itself, made the operation visible; None when nobody did."""
     state = operation.committer.manifest.load(operation.branch)
+    own = operation.sidecar.commit_id
+    if own is not None and state.shows(own) is not None:
+        # The publish of the dead writer arrived late.
+        return own
     entries = state.snapshot.entries
     dropped = {tombstone.table_key for tombstone in operation.sidecar.tombstones}
     reached = all(

@@ -78,10 +78,10 @@ def classify(seen: Observed, mode: Mode) -> Finding:
 
 
 def _classify_strict(seen: Observed) -> Finding:
-    if seen.head > seen.visible + 1:
-        return Finding.UNEXPECTED_MULTISTEP
     exact = seen.pin.expected == seen.visible and seen.pin.post_commit == seen.head
-    return _classify_expected_length(seen) if exact else Finding.UNEXPECTED_AT_P1
+    # Only a sidecar that knows its commits may have announced two of them.
+    is_known = seen.head == seen.visible + 1 or seen.ownership is Ownership.ALL
+    return _classify_expected_length(seen) if exact and is_known else _classify_unexpected(seen)
 
 
 def _classify_confirmed(seen: Observed) -> Finding:

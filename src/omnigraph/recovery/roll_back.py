@@ -193,6 +193,7 @@ def _repin(operation: GatheredOperation, recorded: Recorded) -> CommitId:
         return publish_lineage_only(operation.committer, operation.id, operation.branch)
     change = Change(
         branch=operation.branch,
+        branch_incarnation=operation.sidecar.branch_incarnation,
         updates=tuple(_make_repin(operation, table, version) for table, version in behind.items()),
         expected={table: pins[table] for table in behind},
         draft=draft_commit(operation.committer, operation.id),

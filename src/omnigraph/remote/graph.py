@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from omnigraph.api.arguments import one_or_names
+from omnigraph.api.arguments import id_of, one_or_names
 from omnigraph.api.branches import Branch, Branches
 from omnigraph.api.comparisons import (
     Baseline,
@@ -44,6 +44,7 @@ from omnigraph.engine.results import Commits
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.ids import MAIN
 from omnigraph.limits import CHANGES_PAGE, CHANGES_PAGE_MAX
+from omnigraph.manifest.names import branch_name
 from omnigraph.remote import decode
 from omnigraph.remote.arguments import (
     FIRST_PAGE,
@@ -56,6 +57,7 @@ from omnigraph.remote.arguments import (
     spell_params,
     spell_start,
 )
+from omnigraph.remote.checks import check_arguments
 from omnigraph.remote.transport import Transport
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
     from omnigraph.api.neighbours import Neighbourhood
     from omnigraph.api.paths import EntityPath
     from omnigraph.api.reports import Examination, IndexReport
-    from omnigraph.api.types import EdgeDirection, Kinds, Mode, Ops
+    from omnigraph.api.types import EdgeDirection, EntityId, Kinds, Mode, Ops
 
 ARROW = "application/vnd.apache.arrow.stream"
 CONDITION = "Omnigraph-If-Graph-Commit"
@@ -82,6 +84,7 @@ def connect(url: str, *, token: str | None = None, graph: str | None = None) -> 
     return RemoteGraph(Transport(url, token, graph))
 
 
+@check_arguments
 class RemoteGraph:
     """A served graph; safe to share between threads. Calls raise the errors that a graph at hand raises."""
 
@@ -106,7 +109,15 @@ class RemoteGraph:
 
     def on(self, branch: str) -> "RemoteGraph":
         """The same graph with another default branch; closing either closes both."""
-        return RemoteGraph(self._server, branch=branch)
+        return RemoteGraph(self._server, branch=self._branch_of(branch))
+
+    def _branch_of(self, branch: str | None) -> str:
+        """The branch that a call is about: the one it names, else that of the handle."""
+        return self._branch if branch is None else branch_name(branch, "a call of a server")
+
+    def _id_of(self, type_name: str, id: "EntityId") -> str:
+        """The id of an entity; what is no text is the value of a key, which the schema spells."""
+        return id if isinstance(id, str) else id_of(self.catalog.table(type_name), id)
 
     # ---- reading
 
@@ -114,7 +125,9 @@ class RemoteGraph:
         self, *, branch: str | None = None, at: str | int | None = None
     ) -> "RemoteSnapshot":
         """Show the table versions that are visible together."""
-        body = self._server.get(self._server.path("snapshot"), branch=branch or self._branch, at=at)
+        body = self._server.get(
+            self._server.path("snapshot"), branch=self._branch_of(branch), at=at
+        )
         return RemoteSnapshot(self, body)
 
     def query(
@@ -144,14 +157,14 @@ class RemoteGraph:
     ) -> QueryStream:
         """Run a read whose rows come while they are consumed: Arrow batches, once."""
         body = self._call(source, name, params) | self._target(branch, at)
-        batches = self._read_arrow("POST", self._server.path("query"), json=body)
+        batches = self._read_arrow("POST", self._server.path("query"), body=body)
         return decode.read_stream(next(batches), batches)
 
     def table(
         self, type_name: str, *, branch: str | None = None, at: str | int | Commit | None = None
     ) -> pa.Table:
         """A node or edge table as Arrow."""
-        query = {"type": type_name, "branch": branch or self._branch}
+        query = {"type": type_name, "branch": self._branch_of(branch)}
         query |= {} if at is None else {"at": str(at)}
         batches = self._read_arrow("GET", self._server.path("table"), params=query)
         schema = next(batches)
@@ -193,7 +206,7 @@ class RemoteGraph:
         return {"query": text, "name": name, "params": spell_params(params)}
 
     def _target(self, branch: str | None, at: str | int | Commit | None) -> dict[str, Any]:
-        return {"branch": branch or self._branch} if at is None else {"snapshot": str(at)}
+        return {"branch": self._branch_of(branch)} if at is None else {"snapshot": str(at)}
 
     def export(
         self,
@@ -204,7 +217,7 @@ class RemoteGraph:
     ) -> Iterator[dict[str, Any]]:
         """Every entity in the load format: nodes before edges, by id."""
         body = self._target(branch, at) | {"type_names": None if types is None else list(types)}
-        with self._server.stream("POST", self._server.path("export"), json=body) as found:
+        with self._server.stream("POST", self._server.path("export"), body=body) as found:
             yield from (json.loads(line) for line in found.iter_lines())
 
     def export_lines(
@@ -216,13 +229,13 @@ class RemoteGraph:
     ) -> Iterator[bytes]:
         """The records of `export` as UTF-8 JSON lines, many at a time."""
         body = self._target(branch, at) | {"type_names": None if types is None else list(types)}
-        with self._server.stream("POST", self._server.path("export"), json=body) as found:
+        with self._server.stream("POST", self._server.path("export"), body=body) as found:
             yield from found.iter_bytes()
 
     def blob(
         self,
         type_name: str,
-        id: str,
+        id: "EntityId",
         property: str,
         *,
         branch: str | None = None,
@@ -230,6 +243,7 @@ class RemoteGraph:
     ) -> "Blob":
         """One Blob value of one entity: its size, and its bytes when they are read."""
         key = self.catalog.table(type_name).table_key
+        id = self._id_of(type_name, id)
         query = {"entity": key.partition(":")[0], "type": type_name, "id": id, "property": property}
         path = self._server.path("blob")
         found = self._server.ask("HEAD", path, params=query | self._target(branch, at))
@@ -238,7 +252,7 @@ class RemoteGraph:
             key,
             id,
             property,
-            branch=branch or self._branch,
+            branch=self._branch_of(branch),
             snapshot=None if at is None else str(at),
             # Every range is read of the commit that was looked at.
             fetch=partial(self._fetch, query | {"snapshot": found.headers.get(SNAPSHOT)}),
@@ -267,7 +281,7 @@ class RemoteGraph:
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing; `dry_run` only counts and checks."""
         refuse_local(local)
-        body = self._call(source, name, params) | {"branch": branch or self._branch}
+        body = self._call(source, name, params) | {"branch": self._branch_of(branch)}
         headers = spell_headers(idempotency_key, message)
         done = self._write(("mutate",), body | {"dry_run": dry_run}, if_commit, headers)
         return decode.read_mutation(done)
@@ -306,7 +320,7 @@ class RemoteGraph:
             params={
                 "mode": str(mode),
                 "dry_run": "true" if dry_run else None,
-                "branch": branch or self._branch,
+                "branch": self._branch_of(branch),
                 "from": from_branch,
                 "create_missing": list(one_or_names("create_missing", create_missing)),
             },
@@ -368,10 +382,14 @@ class RemoteGraph:
         made = self._server.post(path, body, headers=spell_headers(idempotency_key))
         return Branch(name=made["name"], head=None, parent=made["from"])
 
-    def branch_delete(self, name: str, *, idempotency_key: str | None = None) -> None:
-        """Delete a branch that no other branch depends on."""
+    def branch_delete(
+        self, name: str, *, merged_into: str | None = None, idempotency_key: str | None = None
+    ) -> None:
+        """Delete a branch that no other branch depends on; with `merged_into`, only if that one has all its commits."""
         self._server.delete(
-            self._server.path("branches", name), headers=spell_headers(idempotency_key)
+            self._server.path("branches", name),
+            headers=spell_headers(idempotency_key),
+            merged_into=merged_into,
         )
 
     def commits(
@@ -388,7 +406,7 @@ class RemoteGraph:
         start = since.isoformat() if isinstance(since, datetime) else since
         body = self._server.get(
             self._server.path("commits"),
-            branch=branch or self._branch,
+            branch=self._branch_of(branch),
             limit=limit,
             actor=actor,
             since=None if start is None else str(start),
@@ -401,13 +419,15 @@ class RemoteGraph:
         *,
         limit: int = 100,
         before: str | Commit | None = None,
+        counts: bool = False,
     ) -> "LogDrawing":
         """The commits of branches and of what was merged into them, newest first, each with the lane of a drawing."""
         from omnigraph.remote.pictures import read_log
 
         last = None if before is None else str(before)
         path = self._server.path("log", "graph")
-        return read_log(self._server.get(path, branch=branches, limit=limit, before=last))
+        asked = {"branch": branches, "limit": limit, "before": last}
+        return read_log(self._server.get(path, **asked, counts="true" if counts else None))
 
     def commit(self, id: str | Commit) -> Commit:
         """One commit of any branch, by id or unique prefix."""
@@ -489,12 +509,15 @@ class RemoteGraph:
         types: Sequence[str] | None = None,
         kinds: "Kinds | None" = None,
         ops: "Ops | None" = None,
+        properties: Sequence[str] | None = None,
+        actors: Sequence[str] | None = None,
     ) -> DiffPage:
         """One page of a `diff`, with the rows before and after, nodes before edges."""
         query = {"from": base, "to": head, "limit": limit, "page_token": page_token}
+        authored = {"property": properties, "actor": actors}
         path = self._server.path("diff")
         return decode.read_diff_page(
-            self._server.get(path, **query, **spell_filters(types, kinds, ops))
+            self._server.get(path, **query, **authored, **spell_filters(types, kinds, ops))
         )
 
     def diff_drawing(
@@ -504,6 +527,8 @@ class RemoteGraph:
         *,
         types: Sequence[str] | None = None,
         ops: "Ops | None" = None,
+        properties: Sequence[str] | None = None,
+        actors: Sequence[str] | None = None,
         nodes_max: int = 2_000,
         edges_max: int = 10_000,
     ) -> "DiffDrawing":
@@ -511,6 +536,7 @@ class RemoteGraph:
         from omnigraph.remote.pictures import read_drawing
 
         query = {"base": str(base), "head": str(head), "type": types, "operation": ops}
+        query |= {"property": properties, "actor": actors}
         most = {"limit_nodes": nodes_max, "limit_edges": edges_max}
         return read_drawing(self._server.get(self._server.path("diff", "graph"), **query, **most))
 
@@ -551,13 +577,14 @@ class RemoteGraph:
     def entity(
         self,
         type_name: str,
-        id: str,
+        id: "EntityId",
         *,
         branch: str | None = None,
         at: str | int | None = None,
     ) -> dict[str, Any] | None:
         """One entity by its id or the value of its key, or None."""
-        query = {"type": type_name, "id": id, "branch": branch or self._branch, "at": at}
+        id = self._id_of(type_name, id)
+        query = {"type": type_name, "id": id, "branch": self._branch_of(branch), "at": at}
         try:
             found: dict[str, Any] = self._server.get(self._server.path("entity"), **query)["entity"]
         except NotFound as error:
@@ -569,14 +596,15 @@ class RemoteGraph:
     def history(
         self,
         type_name: str,
-        id: str,
+        id: "EntityId",
         *,
         branch: str | None = None,
         at: str | int | None = None,
         limit: int = 100,
     ) -> EntityHistory:
         """The commits that changed one entity, the newest first."""
-        query = {"type": type_name, "id": id, "branch": branch or self._branch, "at": at}
+        id = self._id_of(type_name, id)
+        query = {"type": type_name, "id": id, "branch": self._branch_of(branch), "at": at}
         path = self._server.path("entity", "history")
         return decode.read_history(self._server.get(path, **query, limit=limit))
 
@@ -588,7 +616,7 @@ class RemoteGraph:
     def neighbours(
         self,
         type_name: str,
-        id: str,
+        id: "EntityId",
         *,
         edge: str | None = None,
         direction: "EdgeDirection" = "both",
@@ -599,7 +627,8 @@ class RemoteGraph:
         """The edges of a node and the nodes they lead to, at most `limit` of each edge type and direction."""
         from omnigraph.remote.pictures import read_neighbourhood
 
-        target = branch or self._branch
+        target = self._branch_of(branch)
+        id = self._id_of(type_name, id)
         query = {"type": type_name, "id": id, "branch": target, "at": at, "limit": limit}
         more = {"edge": edge, "direction": direction}
         found = self._server.get(self._server.path("neighbours"), **query, **more)
@@ -608,9 +637,9 @@ class RemoteGraph:
     def path(
         self,
         from_type: str,
-        from_id: str,
+        from_id: "EntityId",
         to_type: str,
-        to_id: str,
+        to_id: "EntityId",
         *,
         edges: Sequence[str] | None = None,
         by: str | None = None,
@@ -622,9 +651,10 @@ class RemoteGraph:
         """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none."""
         from omnigraph.api.paths import read_path
 
+        from_id, to_id = self._id_of(from_type, from_id), self._id_of(to_type, to_id)
         ends = {"type": from_type, "from": from_id, "to_type": to_type, "to": to_id}
         more = {"edge": edges, "by": by, "undirected": undirected or None, "hops": hops_max}
-        target = {"branch": branch or self._branch, "at": at}
+        target = {"branch": self._branch_of(branch), "at": at}
         found = self._server.get(self._server.path("paths"), **ends, **more, **target)["paths"]
         return read_path(found[0]) if found else None
 
@@ -633,7 +663,7 @@ class RemoteGraph:
         from omnigraph.remote.reports import read_indexes
 
         path = self._server.path("index_status")
-        return read_indexes(self._server.get(path, branch=branch or self._branch))
+        return read_indexes(self._server.get(path, branch=self._branch_of(branch)))
 
     def doctor(self, **local: object) -> "Examination":
         """Check every invariant that must hold between writes; branches that may not be read are left out."""
@@ -671,7 +701,7 @@ class RemoteGraph:
         """Read one page of the change feed; it may end inside a commit."""
         body = self._server.get(
             self._server.path("changes"),
-            branch=branch or self._branch,
+            branch=self._branch_of(branch),
             cursor=cursor,
             start=start,
             page_token=page_token,
@@ -704,7 +734,7 @@ class RemoteGraph:
     ) -> ChangePage:
         """Read the change feed: whole commits, oldest first, after a cursor or commit; `limit` counts changes."""
         room = CHANGES_PAGE if limit is None else limit
-        query: dict[str, Any] = {"branch": branch or self._branch}
+        query: dict[str, Any] = {"branch": self._branch_of(branch)}
         query |= (
             {"limit": min(room, CHANGES_PAGE_MAX)}
             | spell_start(since)
@@ -746,7 +776,7 @@ class RemoteGraph:
     ) -> Iterator[ChangeStream]:
         """The change feed up to now, commit by commit; read the changes of a commit before you ask for the next one."""
         refuse_local(local)
-        query = {"branch": branch or self._branch, "limit": CHANGES_PAGE_MAX}
+        query = {"branch": self._branch_of(branch), "limit": CHANGES_PAGE_MAX}
         query |= spell_start(since) | spell_filters(types, kinds, ops)
         last: dict[str, Any] = {}
         parts = self._list_parts(query, last)
@@ -802,9 +832,12 @@ class RemoteGraph:
         self, branch: str | None, types: Sequence[str] | None, last: list[bytes]
     ) -> Iterator[Any]:
         """Give the headers of a baseline, then its lines while they arrive; the record at its end goes into `last`."""
-        body = {"branch": branch or self._branch, "type_names": None if types is None else [*types]}
+        body = {
+            "branch": self._branch_of(branch),
+            "type_names": None if types is None else [*types],
+        }
         path = self._server.path("changes", "baseline")
-        with self._server.stream("POST", path, json=body) as found:
+        with self._server.stream("POST", path, body=body) as found:
             yield found.headers
             yield from _hold_back(found.iter_lines(), last)
 

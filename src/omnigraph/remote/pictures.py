@@ -24,6 +24,7 @@ def read_drawing(body: Body) -> DiffDrawing:
         edges=tuple(body["edges"]),
         shown=body["shown"],
         total=body["total"],
+        actors=tuple(body["actors"]),
     )
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
+from omnigraph.api.arguments import text_of
 from omnigraph.errors import ServerUnreachable, TooManyRequests, UserInputError
 from omnigraph.remote.failures import error_of
 from omnigraph.runtime import SYSTEM, Runtime
@@ -19,6 +20,13 @@ SECONDS = 600.0
 """How long an answer may take: a load or a merge runs to its end."""
 
 
+def _name_graph(graph: object) -> str:
+    name = text_of("graph", graph)
+    if not name.strip():
+        raise UserInputError("'graph' is empty, it names no graph of the server; nothing was sent")
+    return name
+
+
 class Transport:
     """One server, and one graph of it; None is the graph of its flat routes."""
 
@@ -26,17 +34,17 @@ class Transport:
         self, url: str, token: str | None, graph: str | None, runtime: Runtime = SYSTEM
     ) -> None:
         self._runtime = runtime
-        if not url.startswith(("http://", "https://")):
+        if not text_of("url", url).startswith(("http://", "https://")):
             raise UserInputError(
                 f"'{url}' is no address of a server; it begins with http:// or https://"
             )
         self.url = url.rstrip("/")
         headers = (
             {}
-            if token is None or not token.strip()
+            if token is None or not text_of("token", token).strip()
             else {"authorization": f"Bearer {token.strip()}"}
         )
-        self.prefix = "" if graph is None else f"/graphs/{quote(graph, safe='')}"
+        self.prefix = "" if graph is None else f"/graphs/{quote(_name_graph(graph), safe='')}"
         self._client = httpx.Client(
             base_url=self.url,
             headers=headers,
@@ -71,9 +79,7 @@ class Transport:
             method,
             path,
             params=_drop_missing(params),
-            json=body,
-            content=content,
-            headers=headers,
+            **({"content": content, "headers": headers} if body is None else _spell(body, headers)),
         )
         safe = method in ("GET", "HEAD") or KEY in request.headers
         for wait in WAITS if safe else ():
@@ -103,14 +109,24 @@ class Transport:
         """List the graphs of the server, where its policy allows it."""
         return self.get("/graphs")
 
-    def delete(self, path: str, *, headers: Mapping[str, str] | None = None) -> Any:
+    def delete(self, path: str, *, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
         """Delete what a path names."""
-        return _parse(self.ask("DELETE", path, headers=headers), self.url)
+        return _parse(self.ask("DELETE", path, params=params, headers=headers), self.url)
 
     @contextmanager
-    def stream(self, method: str, path: str, **more: Any) -> Iterator[httpx.Response]:
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[httpx.Response]:
         """Read an answer while it arrives; one that breaks off is an error, never a short answer."""
-        with self._translating(writes=False), self._client.stream(method, path, **more) as found:
+        sent = {"headers": headers} if body is None else _spell(body, headers)
+        asking = self._client.stream(method, path, params=_drop_missing(params), **sent)
+        with self._translating(writes=False), asking as found:
             if found.status_code >= 400:
                 found.read()
             _raise_refusal(found, self.url)
@@ -132,6 +148,17 @@ class Transport:
                 f"the server '{self.url}' broke off: {error or type(error).__name__}; {outcome}",
                 hint="look at the newest commit before you repeat it" if writes else "ask again",
             ) from error
+
+
+def _spell(body: Any, headers: Mapping[str, str] | None) -> dict[str, Any]:
+    """Spell a body as JSON; a value that JSON has no words for is refused."""
+    try:
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserInputError(
+            f"the request cannot be spelt as JSON: {error}; nothing was sent"
+        ) from error
+    return {"content": content, "headers": {"content-type": "application/json", **(headers or {})}}
 
 
 def _drop_missing(params: Mapping[str, Any] | None) -> dict[str, Any]:

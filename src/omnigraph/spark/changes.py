@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from omnigraph.api.arguments import branch_name
 from omnigraph.api.comparisons import ChangeStream
 from omnigraph.api.pinned_feed import pin_feed
 from omnigraph.errors import UserInputError
@@ -58,7 +59,7 @@ class ChangeSource(DataSource):
         require_known(options, OPTIONS, NAME)
         self.feed = Feed(
             location=parse_location(options, NAME),
-            branch=options.get("branch") or MAIN,
+            branch=branch_name(options.get("branch", MAIN), NAME),
             types=parse_names(options.get("types")),
             since=options.get("since") or "",
             images=options.get("images", "false").lower() == "true",

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from omnigraph.api.arguments import Reference
+from omnigraph.api.arguments import Reference, branch_name
 from omnigraph.api.graph import Graph
 from omnigraph.api.opening import open
 from omnigraph.errors import OmniError, UserInputError, did_you_mean, suggestion
@@ -111,7 +111,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         )
     return SourceOptions(
         location=location,
-        branch=options.get("branch") or MAIN,
+        branch=branch_name(options.get("branch", MAIN), "read"),
         type_name=options["type"],
         at=_parse_moment(options),
         columns=parse_names(options.get("columns")),

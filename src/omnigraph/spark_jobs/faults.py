@@ -1,13 +1,21 @@
 """Errors of Spark and of its executors in our words: the line that names the cause, and the host where it happened."""
 
+from collections.abc import Sequence
 from platform import node
+from typing import Final
 
 from omnigraph.errors import OmniError, StorageError
 
+_CAUSED: Final = "Caused by: "
+
 
 def find_error_line(text: str) -> str:
-    """Find the line of a Spark error that names the cause: the last one of the Python traceback, else the first."""
+    """Find what a Spark error is due to: the last line of a Python traceback, else the causes in Java, else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _find_python_error(lines) or _find_java_causes(lines) or "no reason was given"
+
+
+def _find_python_error(lines: Sequence[str]) -> str | None:
     python = [i for i, line in enumerate(lines) if line.startswith("Traceback")]
     for line in lines[python[-1] + 1 :] if python else []:
         if (
@@ -16,7 +24,14 @@ def find_error_line(text: str) -> str:
             and " " not in line.split(":")[0]
         ):
             return line
-    return lines[0] if lines else "no reason was given"
+    return None
+
+
+def _find_java_causes(lines: Sequence[str]) -> str:
+    """What names the file, and what was wrong with it: the last two causes; how often a task was tried is no cause."""
+    caused = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    causes = [one for one in dict.fromkeys(caused) if "Job aborted" not in one]
+    return "; ".join(causes[-2:]) or next(iter(lines), "")
 
 
 def find_host(error: OmniError) -> str | None:

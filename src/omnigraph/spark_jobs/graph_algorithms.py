@@ -1,4 +1,4 @@
-"""Graph algorithms as joins over frames: nodes and arcs are partitioned, the driver holds counts and sums only."""
+"""Graph algorithms over partitioned frames of nodes and arcs; the driver holds counts and sums only."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -13,6 +13,7 @@ from omnigraph.engine.analytics.bounds import Bounds
 from omnigraph.engine.analytics.project import EdgeUse
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.pipeline.location import PinnedTable
+from omnigraph.spark_jobs.rank_blocks import divide_nodes, rank_blocks
 from omnigraph.spark_jobs.tables import read_pinned, unite_frames
 from omnigraph.values import dataclass
 
@@ -127,38 +128,17 @@ def compute_pagerank(
     count = graph.node_count
     if not count:
         return graph.nodes.select("number", F.lit(0.0).alias("value"))
-    outgoing = graph.arcs.groupBy("source").agg(F.sum("weight").alias("out")).filter("out > 0")
-    shares = _keep(
-        graph.arcs.join(outgoing, "source").select(
-            "source", "target", (F.col("weight") / F.col("out")).alias("share")
-        )
-    )
     first = graph.nodes.select("number", F.lit(1 / count).alias("rank"))
     if start is not None:
         first = _read_start(graph, start) or first
-    ranks = _keep(
-        first.join(outgoing, F.expr("number = source"), "left").select(
-            "number", F.col("out").isNull().alias("stuck"), "rank"
-        )
+    return rank_blocks(
+        divide_nodes(graph.nodes),
+        graph.arcs,
+        first,
+        damping=damping,
+        tolerance=tolerance,
+        bounds=bounds,
     )
-    for _ in bounds.count_rounds():
-        lost = _sum(ranks.filter("stuck"), F.col("rank"))
-        jumps = (1 - damping + damping * lost) / count
-        sent = shares.join(ranks, F.expr("source = number"))
-        got = sent.groupBy("target").agg(F.sum(F.expr("rank * share")).alias("got"))
-        following = ranks.join(got, F.expr("number = target"), "left").select(
-            "number",
-            "stuck",
-            F.col("rank").alias("before"),
-            (F.coalesce("got", F.lit(0.0)) * damping + jumps).alias("rank"),
-        )
-        following = _keep(following)
-        change = float(_sum(following, F.abs(F.col("rank") - F.col("before"))))
-        ranks = following.select("number", "stuck", "rank")
-        bounds.state = f"the ranks still change by {change:.1e}"
-        if change < tolerance:
-            break
-    return ranks.select("number", F.col("rank").alias("value"))
 
 
 def _read_start(graph: SparkArcs, start: DataFrame | pa.Table) -> DataFrame | None:

@@ -51,7 +51,7 @@ from omnigraph.compile.plan.operators import (
 )
 from omnigraph.compile.plan.operators import Window as Bounds
 from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.plan.visit import list_references, walk
+from omnigraph.compile.plan.visit import list_references, variables_of, walk
 from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past_schema import compile_as_of
 from omnigraph.engine.read.verbs import Answer
@@ -247,6 +247,9 @@ class Lowering:
                 return self._find_paths(operator, self.rows(operator.input, around))
             case Expand():
                 return self._expand(operator, self.rows(operator.input, around))
+            case Filter(conditions=tests, input=Expand(any_edge=False) as below):
+                rows = self._expand(below, self.rows(below.input, around), tests)
+                return self._filter_rows(tests, rows)
             case Filter(conditions=tests):
                 return self._filter_rows(tests, self.rows(operator.input, around))
             case Product():
@@ -354,8 +357,9 @@ class Lowering:
 
     # ---- walks
 
-    def _expand(self, operator: Expand, rows: Rows) -> Rows:
-        pairs = self._pairs(operator, rows)
+    def _expand(self, operator: Expand, rows: Rows, tests: Sequence[Test] = ()) -> Rows:
+        """Join what a walk reaches; of edges with a variable those that fail the tests need not be read."""
+        pairs = self._pairs(operator, rows, tests)
         source, target = self.label(operator.source, ID), self.label(operator.target, ID)
         joins = F.col(source) == F.col("__near")
         if operator.closes:
@@ -371,12 +375,14 @@ class Lowering:
             frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
         return replace(rows, frame=frame, variables=rows.variables | operator.binds)
 
-    def _pairs(self, operator: Expand, rows: Rows) -> DataFrame:
+    def _pairs(self, operator: Expand, rows: Rows, tests: Sequence[Test]) -> DataFrame:
         """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
         named = {} if operator.edge_variable is None else self.labels(operator.edge_variable)
         if named and is_mixed(operator.edge):
             raise make_unsupported_error("an edge variable of several types")
-        kinds = [self._edges(operator, one, named) for one in split_types(operator.edge)]
+        own = (operator.edge_variable, operator.walked)
+        about = [one for one in (*operator.where, *tests) if variables_of(one) <= set(own)]
+        kinds = [self._edges(operator, one, named, about) for one in split_types(operator.edge)]
         edges = reduce(DataFrame.union, kinds)
         for test in operator.where:
             edges = edges.where(condition(test, self.resolve_column))
@@ -390,13 +396,17 @@ class Lowering:
         return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows, (low, high))
 
     def _edges(
-        self, operator: Expand | FindPaths, name: str, named: Mapping[str, str]
+        self,
+        operator: Expand | FindPaths,
+        name: str,
+        named: Mapping[str, str],
+        tests: Sequence[Test] = (),
     ) -> DataFrame:
         """The edges of one type: their ends, the columns of their variable, and those that are tested."""
         tested = {} if operator.walked is None else self.labels(operator.walked)
         read = {one: f"__e{i}" for i, one in enumerate({"src", "dst", *named, *tested})}
         labels = [("src", "__src"), ("dst", "__dst"), *named.items(), *tested.items()]
-        return self.graph.frame(edge_key(name), read).select(
+        return self.graph.frame(edge_key(name), read, tests).select(
             *(F.col(read[one]).alias(label) for one, label in labels)
         )
 
@@ -485,7 +495,8 @@ class Lowering:
 
     def _path_steps(self, operator: FindPaths) -> DataFrame:
         """The edges that may be walked, each with its id and what is asked of it."""
-        kinds = [self._edges(operator, one, {}) for one in split_types(operator.edge)]
+        tests = operator.where
+        kinds = [self._edges(operator, one, {}, tests) for one in split_types(operator.edge)]
         edges = reduce(DataFrame.union, kinds)
         for test in operator.where:
             edges = edges.where(condition(test, self.resolve_column))

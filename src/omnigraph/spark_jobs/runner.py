@@ -22,6 +22,7 @@ from omnigraph.spark_jobs.session import (
     is_connect,
     is_local,
     parallelism,
+    read_setting,
     require_same_versions,
     session,
 )
@@ -140,7 +141,7 @@ _CHECKED: set[str] = set()
 
 
 def _key(spark: SparkSession) -> str:
-    return spark.conf.get("spark.app.id", "") or str(id(spark))
+    return read_setting(spark, "spark.app.id", str(id(spark)))
 
 
 # ---- what may pass through the JVM

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from omnigraph.errors import ConfigError
+from omnigraph.errors import ConfigError, EngineError
 from omnigraph.spark_jobs.faults import find_error_line
 from omnigraph.spark_jobs.java import INSTALLED, java_home
 
@@ -47,6 +47,12 @@ CONNECT_PORT: Final = 15002
 
 CONNECT_SECONDS: Final = 10.0
 """How long a Connect server may take to accept a connection."""
+
+CONNECT_TRIES: Final = 9
+"""How often a request to a Connect server that does not answer is repeated; a server that is started again lost the session."""
+
+CONNECT_BACKOFF_MS: Final = 5_000
+"""The longest wait between two of these requests."""
 
 PYTHON: Final = "spark.pyspark.python"
 """The setting that names the Python of executors."""
@@ -100,12 +106,19 @@ def _connect(address: str, conf: Mapping[str, Any]) -> SparkSession:
         with create_connection((parts.hostname, parts.port or CONNECT_PORT), CONNECT_SECONDS):
             pass
         remote: SparkSession = SparkSession.builder.remote(address).getOrCreate()
+        _bound_retries(remote)
         return _configure_running(remote, conf)
     except (PySparkException, ImportError, OSError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"there is no Spark Connect session at '{address}': {_first_line(error)}; no changes were made",
             hint="check that the server listens there, and install its client: pip install 'pyspark[connect]'",
         ) from error
+
+
+def _bound_retries(remote: Any) -> None:
+    """Let a client give up on a server that is gone after half a minute; of itself it asks for ten minutes."""
+    for policy in remote.client.get_retry_policies():
+        policy.max_retries, policy.max_backoff = CONNECT_TRIES, CONNECT_BACKOFF_MS
 
 
 def _first_line(error: Exception) -> str:
@@ -126,8 +139,10 @@ def is_connect(spark: SparkSession) -> bool:
     return is_remote() or type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def master_of(spark: SparkSession) -> str:
-    """The master of a session; empty when it is not known."""
+def master_of(spark: Any) -> str:
+    """The master of a session, or the host of its Connect server, which need not answer; empty when it is not known."""
+    if is_connect(spark):
+        return f"{CONNECT}{spark.client.host}"
     return spark.conf.get("spark.master", "") or ""
 
 
@@ -139,8 +154,19 @@ def is_local(spark: SparkSession) -> bool:
 def parallelism(spark: SparkSession) -> int:
     """About how many tasks run at once."""
     if is_connect(spark):
-        return max(2, int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200) // 4)
+        return max(2, int(read_setting(spark, "spark.sql.shuffle.partitions", "200")) // 4)
     return max(1, int(spark.sparkContext.defaultParallelism))
+
+
+def read_setting(spark: SparkSession, name: str, default: str) -> str:
+    """Read a setting of a session, whose server may be gone."""
+    try:
+        return spark.conf.get(name, default) or default
+    except PySparkException as error:
+        raise EngineError(
+            f"the Spark session does not answer: {_first_line(error)}; nothing was committed",
+            hint="start a new session when its server runs again",
+        ) from error
 
 
 def _configure_running(running: SparkSession, conf: Mapping[str, Any]) -> SparkSession:

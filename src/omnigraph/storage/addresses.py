@@ -53,9 +53,26 @@ def _fetch_rows(
     if dense:
         rows = table.read(names, row_address=True, row_id=row_id, fragments=dense, blobs=blobs)
         yield rows.filter(pc.is_in(rows[ROW_ADDRESS], value_set=pa.array(wanted)))
-    for start in range(0, len(sparse), ADDRESSES_MAX):
-        listed = _spell_filter(sparse[start : start + ADDRESSES_MAX])
+    spans, scattered = _split_spans(sparse)
+    for first, last in spans:
+        span = f"{ROW_ADDRESS} >= {first} AND {ROW_ADDRESS} <= {last}"
+        within = [first >> 32]
+        yield table.read(
+            names, span, row_address=True, row_id=row_id, fragments=within, blobs=blobs
+        )
+    for start in range(0, len(scattered), ADDRESSES_MAX):
+        listed = _spell_filter(scattered[start : start + ADDRESSES_MAX])
         yield table.read(names, listed, row_address=True, row_id=row_id, blobs=blobs)
+
+
+def _split_spans(addresses: Addresses) -> tuple[list[tuple[int, int]], Addresses]:
+    """Split sorted addresses: the first and last of every long run of neighbours, and the other addresses."""
+    starts = np.flatnonzero(np.diff(addresses, prepend=addresses[:1]) != 1)
+    lengths = np.diff(starts, append=len(addresses))
+    is_long = lengths >= ADDRESSES_MAX
+    firsts = addresses[starts[is_long]].tolist()
+    lasts = addresses[starts[is_long] + lengths[is_long] - 1].tolist()
+    return list(zip(firsts, lasts, strict=True)), addresses[~np.repeat(is_long, lengths)]
 
 
 def _spell_filter(addresses: Addresses) -> str:

@@ -15,6 +15,7 @@ from omnigraph.storage.lance.rows import LanceRows
 from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.lance.unofficial.addresses import relocate_branch
 from omnigraph.storage.lance.unofficial.drafts import Drafts
+from omnigraph.storage.lance.unofficial.local_drafts import LocalDrafts
 from omnigraph.storage.layout import MANIFEST, Root, root_of
 from omnigraph.storage.locks.table import Locks, open_locks
 from omnigraph.storage.objects.cloud import open_objects
@@ -82,7 +83,7 @@ def open_store(
         index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
     )
     conditions = Conditions(objects)
-    drafts = Drafts(objects, conditions) if unofficial and root.is_distant else None
+    drafts = _open_drafts(root, objects, conditions) if unofficial else None
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     # Whoever removes versions of the manifest leaves a mark first.
     internal = Datasets(
@@ -105,3 +106,9 @@ def open_store(
         scratch=Scratch(datasets),
         internal=internal,
     )
+
+
+def _open_drafts(root: Root, objects: Objects, conditions: Conditions) -> Drafts | None:
+    if root.is_memory:
+        return None
+    return (Drafts if root.is_distant else LocalDrafts)(objects, conditions)

@@ -272,6 +272,20 @@ class Tables(Protocol):
         """
         ...
 
+    def takes_over(self, replaced: int) -> bool:
+        """Tell whether workers that replace so many rows use `write_successors`, for an append and a takeover.
+
+        One commit of all of them would hold some bytes of each replaced row in the process that commits.
+        """
+        ...
+
+    def write_successors(self, at: TableAt, data: Data, successors: Successors) -> Written:
+        """Write rows that replace others for a later `stage_written` and `stage_marked_takeover`; may run in any process.
+
+        All rows are successors, by row id, so that their ids take little space in the manifest.
+        """
+        ...
+
     def read_written(self, at: TableAt, written: Written, columns: Sequence[str]) -> pa.Table:
         """Read plain columns of fragments that `write` wrote beside a version and no one committed."""
         ...
@@ -327,6 +341,15 @@ class Tables(Protocol):
         self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
     ) -> Staged:
         """Describe one commit that removes the rows that workers marked and adds those that they wrote."""
+        ...
+
+    def stage_marked_takeover(
+        self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
+    ) -> Staged:
+        """Describe the commit after the append of written rows: successors take the place of the rows that workers marked.
+
+        As with `stage_takeover`, the version between the two commits must not become visible.
+        """
         ...
 
     def stage_append(
@@ -439,6 +462,10 @@ class Tables(Protocol):
 
         `HeadMoved`: HEAD is not the base, nothing landed. `Interleaved`: it landed on another commit than its base.
         """
+        ...
+
+    def move_append(self, staged: Staged, at: TableAt) -> Staged:
+        """Describe a staged append on another version of its table, with the same columns; its files stay."""
         ...
 
     def draft_commit(

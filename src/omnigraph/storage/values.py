@@ -229,6 +229,14 @@ class RenameColumn:
 ColumnChange = AddColumn | DropColumn | RenameColumn
 
 
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What the rows of one fragment inherit from the rows they replace, encoded as a manifest keeps it."""
+
+    row_ids: bytes = field(repr=False)
+    created_versions: bytes = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """Fragments that one worker wrote and no one committed; picklable, for the message to the driver."""
@@ -236,6 +244,8 @@ class Written:
     fragments: tuple[str, ...]
     rows: int
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    inherited: tuple[Inherited, ...] = ()
+    """One for each fragment, when its rows are appended first and take the place of others in the next commit."""
 
 
 @dataclass(frozen=True, slots=True)

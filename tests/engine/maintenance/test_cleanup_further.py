@@ -21,11 +21,13 @@ from omnigraph.storage.layout import STAGING_DIR
 from tests.support.maintenance import (
     ADD,
     CITY,
+    GONE,
     OLDER,
     PERSON,
     content,
     entry,
     made,
+    person,
     tables_of,
 )
 from tests.support.settled import assert_settled
@@ -111,6 +113,21 @@ def test_the_fork_a_child_stands_on_is_kept_whatever_is_asked(graph: Graph) -> N
     assert content(fresh, "child") == shown
     assert fresh.merge("child", into="parent").outcome == "merged"
     assert_settled(graph)
+
+
+def test_the_files_of_the_version_that_a_fork_was_made_from_are_kept(graph: Graph) -> None:
+    """The fork shares some of them for good; Lance keeps the version for it, but not the files that only the version has."""
+    graph.load([person(20), person(21)], mode="append")
+    graph.mutate(GONE, {"name": "p21"})
+    start, shown = graph.commits()[0], graph.table("Person")
+    graph.branch_create("work")
+    graph.mutate(OLDER, {"name": "p20", "age": 1}, branch="work")
+    graph.merge("work")
+    for _ in range(2):
+        graph.cleanup(keep=1, confirm=True)
+    with omnigraph.open(graph.uri) as fresh:
+        assert fresh.table("Person", at=start) == shown
+        assert fresh.table("Person", branch="work", at=start) == shown
 
 
 def test_what_could_be_seen_within_the_age_can_still_be_seen(graph: Graph) -> None:

@@ -152,6 +152,39 @@ def test_tags_keep_their_commits(graph: Graph) -> None:
         read_at(fresh, tagged[MAIN][0], MAIN)
 
 
+@pytest.mark.parametrize("is_tagged_first", [True, False])
+def test_a_tagged_head_that_was_optimized_is_read_after_the_next_commit(
+    graph: Graph, is_tagged_first: bool
+) -> None:
+    age(graph, 3)
+    head, rows = graph.commits()[0].id, content(graph)
+    if is_tagged_first:
+        graph.tag("v")
+    graph.optimize()
+    graph.cleanup(keep=1, confirm=True)
+    graph.tag("v")
+    for number in range(2):
+        graph.mutate(ADD, {"name": f"later{number}"})
+        with omnigraph.open(graph.uri) as fresh:
+            assert read_at(fresh, "v", MAIN) == read_at(fresh, head, MAIN) == rows
+        graph.cleanup(keep=1, confirm=True)
+    assert_settled(graph)
+
+
+def test_a_tag_is_read_where_older_versions_of_its_manifest_outlive_their_tables() -> None:
+    """Where publishers have no locks, cleanup keeps young versions of the manifest, whatever became of the tables."""
+    with made("memory://tagged/g", config={"maintenance": "off"}) as graph:
+        age(graph, 3)
+        rows = content(graph)
+        graph.optimize()
+        graph.cleanup(keep=1, confirm=True)
+        graph.tag("v")
+        for number in range(2):
+            graph.mutate(ADD, {"name": f"later{number}"})
+            assert read_at(graph, "v", MAIN) == rows
+            graph.cleanup(keep=1, confirm=True)
+
+
 def test_a_key_is_answered_from_its_row_after_its_commit_is_gone(graph: Graph) -> None:
     first = graph.mutate(ADD, {"name": "keyed"}, idempotency_key="k1")
     age(graph, 5)

@@ -1,8 +1,9 @@
 """A view is captured once; the contract behind it is looked at every time and read only when it changed."""
 
 import json
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 
 import pytest
 
@@ -23,11 +24,14 @@ from omnigraph.manifest.change import Change, Draft, Update
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publish import Published, publish
 from omnigraph.manifest.records import CommitKind
+from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.view import Views, capture
 from omnigraph.storage.counters import counting
 from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.values import Incarnation
+from omnigraph.values import dataclass
 from tests.support.graphs import SCHEMA, init, manifest_of
 from tests.support.manifests import StillRuntime
 
@@ -63,35 +67,37 @@ def next_schema(store: Store, text: str) -> AcceptedSchema:
 # ---- the view
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_a_view_holds_branch_head_catalog_and_snapshot_of_one_moment(
-    manifest: Manifest, contracts: AcceptedSchemas
+    manifest: Manifest, contracts: AcceptedSchemas, at_once: bool
 ) -> None:
     views: Views = Recent(2)
-    view = capture(manifest, contracts, views)
+    view = capture(manifest, contracts, views, at_once=at_once)
     published = move(manifest, PERSON)
     assert (view.branch, view.snapshot.pins[PERSON]) == (MAIN, 1)
     assert sorted(view.catalog.tables) == ["edge:Knows", "node:City", "node:Person"]
     assert published.commit is not None
     assert view.commit == published.commit.parent
-    later = capture(manifest, contracts, views)
+    later = capture(manifest, contracts, views, at_once=at_once)
     assert (later.head, later.snapshot.pins[PERSON]) == (published.commit, 2)
     assert len(later.lineage.commits) == len(view.lineage.commits) + 1
     assert later.version == view.version + 1
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_a_view_is_the_same_until_tables_or_schema_change(
-    store: Store, manifest: Manifest, contracts: AcceptedSchemas
+    store: Store, manifest: Manifest, contracts: AcceptedSchemas, at_once: bool
 ) -> None:
     views: Views = Recent(2)
-    first = capture(manifest, contracts, views)
-    assert capture(manifest, contracts, views) is first
+    first = capture(manifest, contracts, views, at_once=at_once)
+    assert capture(manifest, contracts, views, at_once=at_once) is first
     move(manifest, PERSON)
-    second = capture(manifest, contracts, views)
+    second = capture(manifest, contracts, views, at_once=at_once)
     assert second is not first
     text = store.objects.read(SCHEMA_PG)
     assert text is not None
     store.objects.put(SCHEMA_PG, text + "\n// a remark")
-    third = capture(manifest, contracts, views)
+    third = capture(manifest, contracts, views, at_once=at_once)
     assert third.accepted.source.endswith("// a remark")
     assert third.state is second.state
 
@@ -107,21 +113,64 @@ def test_a_view_of_the_past_has_the_catalog_of_today(
     assert PERSON in view.catalog.tables
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_a_view_of_an_unknown_branch_names_what_exists(
-    store: Store, manifest: Manifest, contracts: AcceptedSchemas
+    store: Store, manifest: Manifest, contracts: AcceptedSchemas, at_once: bool
 ) -> None:
     create_branch(manifest, store.tables, "review")
     with pytest.raises(NotFound, match="did you mean 'review'"):
-        capture(manifest, contracts, Recent(2), BranchName("revieww"))
+        capture(manifest, contracts, Recent(2), BranchName("revieww"), at_once=at_once)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_a_warm_view_costs_one_probe_and_one_listing(
-    manifest: Manifest, contracts: AcceptedSchemas
+    manifest: Manifest, contracts: AcceptedSchemas, at_once: bool
 ) -> None:
-    capture(manifest, contracts, Recent(2))
+    capture(manifest, contracts, Recent(2), at_once=at_once)
     with counting() as costs:
-        capture(manifest, contracts, Recent(2))
+        capture(manifest, contracts, Recent(2), at_once=at_once)
     assert costs.as_dict() == {"manifest_probes": 1, "object_lists": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedManifest(Manifest):
+    """A manifest that tells when a branch was read."""
+
+    was_read: threading.Event = field(default_factory=threading.Event)
+
+    def current(
+        self,
+        branch: BranchName,
+        branch_incarnation: Incarnation | None = None,
+        *,
+        remember: bool = True,
+    ) -> BranchState:
+        found = Manifest.current(self, branch, branch_incarnation, remember=remember)
+        self.was_read.set()
+        return found
+
+
+def test_tables_that_were_read_before_a_new_schema_are_read_again(
+    store: Store, manifest: Manifest
+) -> None:
+    """Read at once, the tables may be older than the schema: their change shows in neither."""
+    watched = WatchedManifest(rows=manifest.rows, runtime=manifest.runtime)
+
+    class ChangingSchemas(AcceptedSchemas):
+        """Schemas that another process changes once the tables were read."""
+
+        def current(self) -> AcceptedSchema:
+            if self.cached is not None:
+                assert watched.was_read.wait(10)
+                move(manifest, PERSON)
+                store.objects.put(SCHEMA_PG, SCHEMA + "// a remark")
+            return super().current()
+
+    contracts = ChangingSchemas(store.objects, StillRuntime())
+    contracts.current()
+    view = capture(watched, contracts, Recent(2), at_once=True)
+    assert view.accepted.source.endswith("// a remark")
+    assert view.snapshot.pins[PERSON] == 2
 
 
 # ---- the contract

@@ -181,3 +181,26 @@ def test_a_union_is_ordered_by_its_columns_only(graph: Graph) -> None:
     with pytest.raises(QueryError, match="ordered by its columns: code: String") as caught:
         graph.query(f"query q() {{ {part} union {part} order {{ $p.lat }} }}")
     assert caught.value.code == "T62"
+
+
+def test_a_null_that_stands_as_a_condition_is_not_advised_to_be_compared_with_null(
+    graph: Graph,
+) -> None:
+    with pytest.raises(QueryError, match="T50") as refused:
+        graph.query("query q() { match { $v: Vessel  $v.ok or null } return { $v } }")
+    assert "null is not null" not in str(refused.value)
+
+
+def test_a_stage_keeps_edges(ask: Ask) -> None:
+    heaviest = "match { $p $e:feeds $q } with { $p, $e } order { $e.weight desc } limit 1 per $p "
+    assert ask(heaviest + "return { $p.code as p, $e.weight, to($e), type($e) } order { p }") == [
+        ("BEANR", 2, "DEHAM", "Feeds"),
+        ("NLRTM", 9, "DEHAM", "Feeds"),
+    ]
+    counted = "match { $p $e:feeds $q  optional { $v callsAt $p } } with { $e, count($v) as n } return { $e.weight as w, n } order { w }"
+    assert ask(counted) == [(2, 1), (5, 2), (9, 2)]
+
+
+def test_an_edge_that_a_stage_kept_has_no_value_by_itself(graph: Graph) -> None:
+    with pytest.raises(QueryError, match="T23"):
+        graph.query("query q() { match { $p $e:feeds $q } with { $e } return { $e } }")

@@ -22,6 +22,10 @@ QUESTIONS = {
     "filtered": "match { $p: Person  $p.age > 80  $p knows $f  $f.age < 20 } return { count($f) as n }",
     "all two-paths": "match { $p: Person  $p knows $m  $m knows $f } return { count($f) as n }",
     "edges": "match { $p: Person  $p $e:knows $f } return { count($f) as n }",
+    "within three": 'match { $p: Person { key: "p0000007" }  $p knows{1,3} $f } return { count($f) as n }',
+    "top degree": "match { $p: Person  $p knows $f } return { $p.key, count($f) as n } order { n desc } limit 10",
+    "shortest": 'match { $p: Person { key: "p0000007" }  $f: Person { key: "LAST" }  $p $w:knows{1,8} $f } '
+    "return { hops($w) as n }",
 }
 WORKING_BYTES = 256 * 1024 * 1024
 """What a read takes beside its cache: a million rows in flight, ids that are looked up, pages that Lance reads ahead."""
@@ -68,14 +72,29 @@ class Made:
         pairs = np.unique(self.near * nodes + self.far)
         near, far = pairs // nodes, pairs % nodes
         chosen = (self.ages[near] > 80) & (self.ages[far] < 20)
-        degrees = np.bincount(near, minlength=nodes) * np.bincount(far, minlength=nodes)
+        out = np.bincount(near, minlength=nodes)
+        hops = self._count_hops(near, far, 7)
         return {
             "hop": int((near == 7).sum()),
             "inward": int((far == 7).sum()),
             "filtered": int(chosen.sum()),
-            "all two-paths": int(degrees.sum()),
+            "all two-paths": int((out * np.bincount(far, minlength=nodes)).sum()),
             "edges": len(self.near),
+            "within three": int(((hops > 0) & (hops <= 3)).sum()),
+            "top degree": int(out.max()),
+            "shortest": int(hops[-1]),
         }
+
+    def _count_hops(
+        self, near: npt.NDArray[np.int64], far: npt.NDArray[np.int64], start: int
+    ) -> npt.NDArray[np.int64]:
+        """How many hops away every node is; -1 for nodes that are more than eight away."""
+        hops = np.full(len(self.ages), -1)
+        hops[start] = 0
+        for hop in range(1, 9):
+            reached = far[hops[near] == hop - 1]
+            hops[reached[hops[reached] < 0]] = hop
+        return hops
 
 
 def make(home: Path, nodes: int, edges: int) -> Made:
@@ -103,11 +122,12 @@ def test_standing_questions_are_answered_within_the_bound(
     tmp_path: Path, nodes: int, edges: int, bytes_max: int
 ) -> None:
     made = make(tmp_path / "g", nodes, edges)
+    asked = json.dumps(QUESTIONS).replace("LAST", f"p{nodes - 1:07d}")
     for stored in (True, False):
         if not stored:
             shutil.rmtree(next(made.home.glob("edges/*/_adjacency")))
         ran = subprocess.run(
-            [sys.executable, "-c", ASK, str(made.home), str(bytes_max), json.dumps(QUESTIONS)],
+            [sys.executable, "-c", ASK, str(made.home), str(bytes_max), asked],
             env=two_cores(),
             stdout=subprocess.PIPE,
             text=True,

@@ -196,3 +196,37 @@ def test_explain_names_the_access_path_of_each_type(graph: Graph) -> None:
     assert "Port: " in shown
     assert "-[$e: CallsAt|Feeds|OwnedBy|Ships]- $y: Company|Port|Vessel" in shown
     assert "OwnedBy: " in shown
+
+
+# ---- keys of two variables
+
+
+@pytest.mark.parametrize(
+    ("pattern", "rows"),
+    [
+        ("$x: Port  $y: Port  $x.code < $y.code", {("A", "B"), ("A", "C"), ("B", "C")}),
+        ("$x: Port  $y: Port  id($x) > $y.code", {("B", "A"), ("C", "A"), ("C", "B")}),
+        ("$x: Port  $y: Port  $x.code contains $y.code", {(one, one) for one in "ABC"}),
+        (
+            "$x: Port  $y: Port  $x.code != $y.code",
+            {(a, b) for a in "ABC" for b in "ABC" if a != b},
+        ),
+        ("$x: Port  $y: Vessel  $x.code >= $y.imo", {("A", "A"), ("B", "A"), ("C", "A")}),
+        ('$x: Port  $y: Vessel  $x.code = $y.imo or $x.code = "none"', {("A", "A")}),
+        (
+            '$x: Port  $y: Vessel  not { $x.code = $y.imo }  $x.code = "A"',
+            {("A", "v2"), ("A", "v3")},
+        ),
+        ("$x: Named  $y: Port  id($x) = $y.code or 1 = 2", {(one, one) for one in "ABC"}),
+    ],
+)
+def test_keys_of_two_variables_are_compared_as_texts(
+    ask: Ask, pattern: str, rows: set[tuple[str, str]]
+) -> None:
+    found = ask(f"match {{ {pattern} }} return {{ $x as x, $y as y }}")
+    assert set(found) == rows
+
+
+def test_the_keys_of_an_inner_and_an_outer_variable_are_compared_as_texts(ask: Ask) -> None:
+    body = "match { $x: Port } return { $x as x, count { $y: Port  $y.code > $x.code } as n } order { x }"
+    assert ask(body) == [("A", 2), ("B", 1), ("C", 0)]

@@ -139,6 +139,18 @@ def test_the_same_key_from_the_same_version_has_one_winner(rows: Rows, first: Im
     assert rows.head(None) == 2
 
 
+def test_the_head_by_names_alone_is_the_head_or_unknown(
+    rows: Rows, first: Image, store_root: StoreRoot
+) -> None:
+    assert rows.head(None) == 1
+    assert rows.find_head(None) in (None, 1)
+    rows.swap(first, link("c1", "genesis"))
+    assert rows.head(None) == 2
+    assert rows.find_head(None) in (None, 2)
+    if store_root.kind in ("local", "fake"):
+        assert rows.find_head(None) == 2
+
+
 def test_the_same_existing_row_has_one_winner(rows: Rows, first: Image) -> None:
     rows.swap(first, keyed({"head": "mine", "x": None}))
     with pytest.raises(RowContention):

@@ -176,6 +176,37 @@ def test_row_ids_and_births_stand_in_the_manifest(store: Store, base: TableAt) -
         assert table.created_versions(addresses).to_pylist() == found[BORN].to_pylist()[::-1]
 
 
+@everywhere
+def test_rows_that_workers_wrote_take_over_like_those_of_one_commit(
+    store: Store, base: TableAt
+) -> None:
+    tables = store.tables
+    base = land(tables, tables.stage_append(base, plain(["d", "e", "f"]))).at
+    gone = address(tables, base, "a", "c", "e", "f")
+    heirs, fresh = plain(["a", "c", "e"], 9), plain(["new"], 9)
+    row_ids = tables.open(base).row_ids(gone.slice(0, 3))
+    side = tables.fork(base, "side")
+    parts = [tables.write(side, heirs, row_ids=row_ids), tables.write(side, fresh)]
+    once = land(tables, tables.stage_marked(side, parts, tables.mark(side, gone))).at
+    successors = Successors(row_ids, tables.open(base).created_versions(gone.slice(0, 3)))
+    written = [tables.write_successors(base, heirs, successors), tables.write(base, fresh)]
+    marked = tables.mark(base, gone)
+    between = land(tables, tables.stage_written(base, written)).at
+    twice = land(tables, tables.stage_marked_takeover(between, written, marked)).at
+    assert (
+        ages(tables, twice)
+        == ages(tables, once)
+        == {"a": 9, "b": 30, "c": 9, "d": 30, "e": 9, "new": 9}
+    )
+    found = facts(tables, twice)
+    assert {name: found[name][:2] for name in "abcde"} == {
+        name: facts(tables, once)[name][:2] for name in "abcde"
+    }
+    assert {name for name, (*_, last) in found.items() if last == twice.version} == {"a", "c", "e"}
+    again = land(tables, tables.stage_append(twice, plain(["later"]))).at
+    assert len({row_id for row_id, *_ in facts(tables, again).values()}) == 7
+
+
 # ---- deletion files
 
 

@@ -30,11 +30,15 @@ from omnigraph.commit.sidecar import WriterKind
 from omnigraph.ids import MAIN, CommitId, OperationId, Version
 from omnigraph.language.source import Source
 from omnigraph.manifest.records import CommitKind
-from omnigraph.storage.values import DropColumn, Successors, TableAt, Written
+from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.values import MAIN_INCARNATION, DropColumn, Successors, TableAt, Written
 
 TYPE = compile_schema(Source("node Person { name: String @key }", "s.pg")).nodes["Person"]
 BASE = TableAt(path="nodes/a", branch=None, version=Version(3))
 SIDE = TableAt(path="nodes/a", branch="side", version=Version(5))
+SNAPSHOT = Snapshot(
+    branch=MAIN, version=Version(1), branch_incarnation=MAIN_INCARNATION, entries={}
+)
 WRITTEN = Written(fragments=("{}",), rows=1)
 
 
@@ -85,7 +89,7 @@ def plan(step: Step) -> WritePlan:
     write = TableWrite(
         table_key=TYPE.table_key, base=BASE, strict=False, steps=(step,), fork="side"
     )
-    return plan_of(header, MAIN, [write], {TYPE.table_key: BASE.version})
+    return plan_of(header, SNAPSHOT, [write], {TYPE.table_key: BASE.version})
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -1,7 +1,12 @@
 """Every type-check code: what it refuses, what it must name, and the neighbour it lets pass."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from omnigraph import compile
+from omnigraph.compile.codes import CHECK_CODES
 from omnigraph.errors import QueryError
 from tests.support.compiling import EXTENDED, checked, diagnostics
 
@@ -205,6 +210,7 @@ MUTATIONS = [
     ("T28", "$n: [{ a: String, a: I32 }]", "unnest $n as $r insert Company { name: $r.a }", ["'a'"]),
     ("T73", "", 'upsert CallsAt { from: "A" } set { berth: "x" }', ["CallsAt", "key"]),
     ("T73", "", 'upsert Port { name: "A" } set { lat: 1.0 }', ["Port", "code"]),
+    ("T73", "", 'match { $p: Port } upsert Port { code: $p.code } set { name: "n", lat: avg($q.lat) { $p feeds $q  $q.lat > $.lat } }', ["block", "$."]),
     ("W05", "", 'upsert Port { code: "A" } set { code: "B", name: "x" }', ["Port.code"]),
     ("T12", "", 'upsert Port { code: "A" } set { lat: 1.0 }', ["name"]),
     ("T74", "", 'insert Company { name: "A" } returning { created }', ["created"]),
@@ -278,6 +284,21 @@ ACCEPTED = [
     ("", 'delete CallsAt where from = "1"  delete Vessel where dwt > 2.5'),
     ("$a: Date", "delete Vessel where built < $a"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "body"), [one[1:3] for one in READS + MUTATIONS])
+def test_a_refusal_says_what_would_be_right(params: str, body: str) -> None:
+    for found in diagnostics(f"query q({params}) {{ {body} }}"):
+        assert found.fix or found.expected, found
+
+
+def test_every_code_that_is_reported_has_a_meaning() -> None:
+    reported = {
+        code
+        for path in Path(compile.__file__).parent.rglob("*.py")
+        for code in re.findall(r'"(T\d+)"', path.read_text())
+    }
+    assert reported == CHECK_CODES.keys()
 
 
 @pytest.mark.parametrize(("params", "body"), ACCEPTED)

@@ -173,12 +173,13 @@ def test_sampled_betweenness_repeats_and_is_near() -> None:
     assert np.corrcoef(exact, near)[0, 1] > 0.9
 
 
-def test_labels_follow_the_rule_one_node_at_a_time(graph: nx.MultiDiGraph) -> None:
+@pytest.mark.parametrize("rounds", [1, 2, 5, 14, 15])
+def test_labels_follow_the_rule_one_node_at_a_time(graph: nx.MultiDiGraph, rounds: int) -> None:
     arcs = arcs_of(graph)
-    labels = propagate_labels(arcs, rounds=5, bounds=bounds())
+    labels = propagate_labels(arcs, rounds=rounds, bounds=bounds())
     expected = list(range(len(graph)))
     votes = arcs.ties.toarray() if len(graph) else []
-    for _ in range(5):
+    for _ in range(rounds):
         following = list(expected)
         for node in range(len(graph)):
             weights: dict[int, float] = {}
@@ -188,6 +189,13 @@ def test_labels_follow_the_rule_one_node_at_a_time(graph: nx.MultiDiGraph) -> No
                 following[node] = min(weights, key=lambda label: (-weights[label], label))
         expected = following
     assert labels.tolist() == expected
+
+
+def test_labels_that_take_turns_end(graph: nx.MultiDiGraph) -> None:
+    labels = propagate_labels(arcs_of(graph), rounds=10**30, bounds=bounds(seconds=20))
+    assert (
+        labels.tolist() == propagate_labels(arcs_of(graph), rounds=1_000, bounds=bounds()).tolist()
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -68,7 +68,7 @@ def steps(load: LoadSpec) -> list[Step]:
         local_endpoints_step(key_plan, [split], list(key_plan.edges())),
         make_stage_step(
             load,
-            write_splits([split], {PERSON: AT}, slices, slices, 2),
+            write_splits([split], {PERSON: AT}, slices, slices, 2, [PERSON]),
             mark_splits({PERSON: AT}, slices, 2),
         ),
     ]

@@ -136,6 +136,22 @@ def test_movement_counts_only_when_no_foreign_commit_is_in_it() -> None:
         assert classify(seen(**facts, ownership=ownership), mode) in expected[ownership]
 
 
+@pytest.mark.parametrize(
+    ("head", "ownership", "expected"),
+    [
+        (11, Ownership.ALL, P1),
+        (12, Ownership.ALL, PAST),
+        (12, Ownership.SOME, MULTI),
+        (12, Ownership.UNKNOWN, MULTI),
+        (13, Ownership.ALL, MULTI),
+    ],
+)
+def test_a_load_of_two_commits_is_whole_after_the_second_of_its_own(
+    head: int, ownership: Ownership, expected: Finding
+) -> None:
+    assert classify(seen(head, post=12, ownership=ownership), Mode.STRICT) is expected
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_a_table_that_shows_the_operation_got_there(mode: Mode) -> None:
     assert classify(seen(10, expected=9, is_visible=True), mode) is Finding.ALREADY_VISIBLE

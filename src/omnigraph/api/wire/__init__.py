@@ -58,6 +58,7 @@ from omnigraph.api.wire.answers import (
     TypeOutput,
 )
 from omnigraph.api.wire.explorer import (
+    CleanupPreviewOutput,
     CompleteInput,
     CompletionListOutput,
     DiffGraphOutput,
@@ -192,6 +193,7 @@ __all__ = [
     "ChangeRecord",
     "CleanedTable",
     "CleanupOutput",
+    "CleanupPreviewOutput",
     "CommitChangesOutput",
     "CommitListOutput",
     "CommitOutput",

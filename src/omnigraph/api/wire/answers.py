@@ -303,6 +303,8 @@ class ParamOutput(TypedDict):
     vector_dim: NotRequired[int]
     nullable: bool
     fields: NotRequired[list["ParamOutput"]]
+    choices: NotRequired[list[str]]
+    """The values of the enum that it is compared with or assigned to."""
 
 
 class QueryCatalogEntry(TypedDict):

@@ -78,6 +78,8 @@ TypeShape = TypedDict(
         "kind": str,
         "name": str,
         "rows": int,
+        "bytes": int,
+        "fragments": int,
         "description": str | None,
         "properties": list[PropertyShape],
         "from": NotRequired[str],
@@ -169,13 +171,22 @@ class LaneOutput(TypedDict):
     lane: int
 
 
+class OperationCounts(TypedDict):
+    """How many entities differ."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
 class DrawnCommit(CommitOutput):
-    """A commit with its place in a drawing, and what points to it."""
+    """A commit with its place in a drawing, and what points to it; `counts` only where they were asked for, null where history is gone."""
 
     lane: int
     parents: list[LaneOutput]
     branches: list[str]
     tags: list[str]
+    counts: NotRequired[OperationCounts | None]
 
 
 class LogGraphOutput(TypedDict):
@@ -187,19 +198,12 @@ class LogGraphOutput(TypedDict):
     next: str | None
 
 
-class OperationCounts(TypedDict):
-    """How many entities of a type differ."""
-
-    inserted: int
-    updated: int
-    deleted: int
-
-
 class KindCounts(TypedDict):
-    """Nodes and edges."""
+    """Changed nodes and edges, and unchanged edges between nodes that are drawn."""
 
     nodes: int
     edges: int
+    unchanged_edges: int
 
 
 class DiffGraphOutput(TypedDict):
@@ -212,6 +216,23 @@ class DiffGraphOutput(TypedDict):
     edges: list[DrawnEntity]
     shown: KindCounts
     total: KindCounts
+    actors: list[str]
+
+
+class RemovableOutput(TypedDict):
+    """What cleanup would remove of one table."""
+
+    table_key: str
+    versions_removed: int
+    bytes_removed: int
+    forks_removed: int
+    dropped: bool
+
+
+class CleanupPreviewOutput(TypedDict):
+    """What cleanup would remove, by table."""
+
+    tables: list[RemovableOutput]
 
 
 class RecoveryListOutput(TypedDict):

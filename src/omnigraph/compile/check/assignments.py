@@ -1,7 +1,5 @@
 """The values that a statement assigns, each held to the type of its property."""
 
-from dataclasses import replace
-
 from omnigraph.catalog.model import EdgeType
 from omnigraph.catalog.types import INTEGERS, PropertyType
 from omnigraph.catalog.values import Misfit, fit, item_type, key_text
@@ -25,7 +23,7 @@ from omnigraph.errors import shorten
 from omnigraph.language.diagnostics import list_alternatives
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 
 def check_assignments(

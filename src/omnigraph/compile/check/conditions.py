@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.mixed import is_mixed, number_types
@@ -63,6 +62,7 @@ from omnigraph.compile.checked import (
 from omnigraph.language.query import tree
 from omnigraph.later import Later
 from omnigraph.limits import EXPRESSION_STEPS_MAX
+from omnigraph.values import replace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +120,8 @@ def _check_truth(written: tree.Expr, scope: Scope, context: Context) -> Conditio
         written.span,
         f"'{render_expression(written)}' is {render_type(found, context)}, and a condition is a Bool:"
         " compare it with something",
-        fix=f"{render_expression(written)} is not null",
+        # A literal null is no value that could be asked whether it is one.
+        fix=None if is_null(written) else f"{render_expression(written)} is not null",
     )
     return None
 
@@ -544,6 +545,7 @@ def _read_entity(expr: tree.CallExpr, bound: Bound, context: Context) -> Operand
             end = _ENDS[expr.function]
             return PropertyRef(variable=variable.name, property=end, type=text, span=expr.span)
         case "type":
+            context.open_forms.add("type")
             name = name_types(variable, context.catalog)
             return Call(function="type", arguments=(entity, name), type=text, span=expr.span)
         case _:
@@ -561,6 +563,7 @@ def name_types(variable: Variable, catalog: Catalog) -> Const:
 def _make_struct(expr: tree.CallExpr, entity: EntityRef, bound: Bound, context: Context) -> Operand:
     variable = bound.variable
     assert variable is not None
+    context.open_forms.add(expr.function)
     fields: list[tuple[str, Operand]] = [("id", entity)]
     if variable.kind is VariableKind.EDGE:
         fields += [(word, _refer(entity, end, TEXT)) for word, end in _ENDS.items()]

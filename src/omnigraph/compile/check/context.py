@@ -144,14 +144,16 @@ def list_block_introductions(exprs: Iterable[tree.Expr]) -> Iterator[str]:
     for expr in exprs:
         if isinstance(expr, tree.BlockExpr):
             yield from list_introductions(expr.clauses)
-        yield from list_block_introductions(tree.list_parts(expr))
+        if parts := tree.list_parts(expr):
+            yield from list_block_introductions(parts)
 
 
 def aggregates_rows(expr: tree.Expr, scope: Scope) -> bool:
     """Whether an expression aggregates rows anywhere inside; an aggregate over the edges of a path is a value of its row."""
     if isinstance(expr, tree.AggregateExpr) and not find_aggregated_paths(expr, scope):
         return True
-    return any(aggregates_rows(part, scope) for part in tree.list_parts(expr))
+    parts = tree.list_parts(expr)
+    return bool(parts) and any(aggregates_rows(part, scope) for part in parts)
 
 
 def find_aggregated_paths(expr: tree.AggregateExpr, scope: Scope) -> dict[str, Bound]:
@@ -176,6 +178,8 @@ class Context:
     variables: dict[str, Variable]
     check_block: CheckBlock
     """Checks a block inside an expression: patterns hold expressions, and expressions hold patterns."""
+    open_forms: set[str] = field(default_factory=set)
+    """What the query says of all types or properties that there are, as it says it: `$v.*`, `--`, an interface."""
 
 
 # ---- blocks

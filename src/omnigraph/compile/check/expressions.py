@@ -1,7 +1,6 @@
 """Names inside expressions: properties, parameters, entities, literals and the clock."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import find_edge_type, find_node_type, is_mixed
 from omnigraph.catalog.model import Property, TableType, order_columns
@@ -22,6 +21,7 @@ from omnigraph.errors import shorten
 from omnigraph.language.diagnostics import Findings, list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
+from omnigraph.values import replace
 
 NULL_TYPE = PropertyType(scalar=Scalar.STRING, nullable=True)
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from omnigraph.catalog.types import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
 from omnigraph.compile.checked import Call, Const, Duration, EntityRef, Operand, ParamRef
+from omnigraph.values import replace
 
 TEXT = PropertyType(scalar=Scalar.STRING)
 WHOLE = PropertyType(scalar=Scalar.I64)

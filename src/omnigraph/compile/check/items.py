@@ -32,6 +32,7 @@ from omnigraph.compile.checked import (
     Rrf,
     TextMatch,
     Truth,
+    VariableKind,
     has_aggregate,
 )
 from omnigraph.compile.plan.visit import list_children, strip_spans, walk
@@ -55,7 +56,8 @@ def check_columns(
         if isinstance(item.expr, tree.RrfExpr) and read.limit is None:
             message = "rrf needs a limit: it fuses the first rows of two rankings, as many as the limit says"
             context.findings.report("T21", item.expr.span, message, fix="limit 10")
-        for name, expr in _check_item_columns(item, scope, context):
+        stays = isinstance(read, tree.Stage)
+        for name, expr in _check_item_columns(item, scope, context, stays=stays):
             if name in named:
                 context.findings.report(
                     "T34",
@@ -72,12 +74,24 @@ def check_columns(
     return tuple(found)
 
 
+def _find_kept_edge(item: tree.Item, scope: Scope) -> EntityRef | None:
+    """An edge that a stage keeps; a result shows an edge by its values alone."""
+    if not isinstance(item.expr, tree.VariableExpr) or item.alias is not None:
+        return None
+    bound = scope.find(item.expr.name)
+    if bound is None or bound.variable is None or bound.variable.kind is not VariableKind.EDGE:
+        return None
+    text = PropertyType(scalar=Scalar.STRING, nullable=bound.nullable)
+    return EntityRef(variable=bound.variable.name, type=text, span=item.expr.span)
+
+
 def _check_item_columns(
-    item: tree.Item, scope: Scope, context: Context
+    item: tree.Item, scope: Scope, context: Context, *, stays: bool
 ) -> Iterator[tuple[str, ItemExpr | None]]:
     """The columns of an item: one, or all properties of an entity."""
     if not isinstance(item.expr, tree.StarExpr):
-        yield output_name(item), _check_item(item.expr, scope, context)
+        kept = _find_kept_edge(item, scope) if stays else None
+        yield output_name(item), kept or _check_item(item.expr, scope, context)
         return
     bound = scope.find(item.expr.variable)
     if bound is None or item.alias is not None:
@@ -85,6 +99,7 @@ def _check_item_columns(
         context.findings.report("T61", item.span, message)
     if bound is None or bound.variable is None:
         return
+    context.open_forms.add(f"${item.expr.variable}.*")
     for declared in order_properties(bound.variable, context):
         if not declared.type.is_blob:
             yield (

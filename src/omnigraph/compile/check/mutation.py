@@ -1,7 +1,6 @@
 """A mutation: insert, upsert, update and delete statements, each for what it names or for the rows of its origin."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Property
@@ -10,6 +9,7 @@ from omnigraph.catalog.values import item_type
 from omnigraph.compile.check.assignments import check_assignments
 from omnigraph.compile.check.context import Bound, Context, Scope
 from omnigraph.compile.check.expressions import check_parameter
+from omnigraph.compile.check.old_row import reads_row, refuse_row_in_blocks, split_values
 from omnigraph.compile.check.read import add_demands, check_stages
 from omnigraph.compile.check.row import check_returning, check_where, open_row, refuse_blocks
 from omnigraph.compile.check.target import ENDS, Target, find_target
@@ -37,7 +37,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 _TEXT = PropertyType(scalar=Scalar.STRING)
 _ONE = Const(value=1, type=PropertyType(scalar=Scalar.I64))
@@ -161,17 +161,21 @@ class _Input:
     origin: Origin | None = None
 
     def complete(
-        self, assignments: tuple[Assign, ...], target: EntityRef | None = None
+        self,
+        assignments: tuple[Assign, ...],
+        target: EntityRef | None = None,
+        parts: tuple[Column, ...] = (),
     ) -> CheckedRead | None:
-        """The match with the columns that the statement takes from it."""
+        """The match with the columns that the statement takes from it, and `parts` of values."""
         if self.match is None:
             return None
         columns = [
             Column(name=one.property, expr=one.value, type=one.value.type)
             for one in assignments
             # What is the same for all rows is no column.
-            if not isinstance(one.value, AssignedValue)
+            if not isinstance(one.value, AssignedValue) and not reads_row(one)
         ]
+        columns += parts
         if target is not None:
             columns.append(Column(name=TARGET, expr=target, type=target.type))
         columns = columns or [_COUNTED]
@@ -323,13 +327,15 @@ def _check_upsert(statement: tree.Upsert, given: _Input, context: Context) -> Ch
     _refuse_keys(statement.assignments, target, context)
     both = (*statement.key, *statement.assignments)
     _require_all(statement.type_name, "upsert", both, target, context)
+    parts: tuple[Column, ...] = ()
     if given.match is not None:
-        _refuse_old_row(statement, context)
+        refuse_row_in_blocks(statement, given.scope.blocks[given.asked :], context)
+        assigned, parts = split_values(assigned)
     return CheckedUpsert(
         type_name=target.name,
         key=key,
         assignments=assigned,
-        origin=given.complete((*key, *assigned)) or given.origin,
+        origin=given.complete((*key, *assigned), parts=parts) or given.origin,
         returning=check_returning(statement.returning, target, context, flag=True),
     )
 
@@ -338,17 +344,6 @@ def _add_row(scope: Scope, target: Target, context: Context) -> Scope:
     """The names of an origin, and `$.p`: the row that has the key, NULL where there is none."""
     row = open_row(target, context, nullable=True)
     return Scope(parent=scope.parent, names={**scope.names, **row.names}, blocks=scope.blocks)
-
-
-def _refuse_old_row(statement: tree.Upsert, context: Context) -> None:
-    """Refuse `$.p` behind a match: the match sees only what it binds."""
-    for one in statement.assignments:
-        for leaf in tree.list_leaves(one.value):
-            if isinstance(leaf, tree.PropertyExpr) and leaf.variable == ROW:
-                message = (
-                    f"'$.{leaf.property}' is not known to the match; bind the entity and update it"
-                )
-                context.findings.report("T73", leaf.span, message)
 
 
 def _require_key(word: str, name: tree.Name, target: Target, context: Context) -> bool:
@@ -517,6 +512,7 @@ def _refuse_keys(
                 " updated; delete the entity and insert it under the new key",
                 type_name=target.name,
                 property_name=assignment.name.text,
+                fix="delete the entity, then insert it under the new key",
             )
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import (
     find_node_type,
@@ -40,6 +39,7 @@ from omnigraph.compile.checked import (
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
 from omnigraph.language.source import Span
+from omnigraph.values import replace
 
 _TRUE = Const(value=True, type=TRUTH)
 
@@ -101,6 +101,7 @@ def _find_bound_type(name: tree.Name, context: Context) -> str | None:
     if name.text in context.catalog.nodes:
         return name.text
     found = list_implementing(context.catalog, name.text)
+    context.open_forms.add(name.text)
     if not found:
         _not_a_node(name, context)
     return join_types(found) or None

@@ -18,6 +18,7 @@ from omnigraph.compile.check.mutation import check_mutation
 from omnigraph.compile.check.pattern import check_block
 from omnigraph.compile.check.read import check_read
 from omnigraph.compile.checked import Checked, Parameter
+from omnigraph.compile.codes import CHECK_CODES
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.language.diagnostics import (
     Diagnostic,
@@ -29,6 +30,7 @@ from omnigraph.language.diagnostics import (
 from omnigraph.language.query import tree
 from omnigraph.language.source import Source, pause_collection
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraph.values import replace
 
 
 def check(query: tree.Query, catalog: Catalog, source: Source) -> Checked:
@@ -60,7 +62,7 @@ def check_findings(
         checked = check_mutation(query, query.body, context)
     # What is wrong with the text leads; values come after it, as they do when a query runs.
     ordered = sorted(report.found, key=_concerns_value)
-    placed = tuple(locate(source, diagnostic) for diagnostic in ordered)
+    placed = tuple(locate(source, _say_expected(diagnostic)) for diagnostic in ordered)
     return (None if placed else checked), placed
 
 
@@ -85,7 +87,10 @@ def find_repeated_names(file: tree.QueryFile) -> tuple[Diagnostic, ...]:
     for number, query in enumerate(file.queries):
         if first.setdefault(query.name.text, number) != number:
             repeated.setdefault(query.name.text, query.name)
-    return tuple(_report_repeated(name) for name in islice(repeated.values(), PROBLEMS_SHOWN_MAX))
+    return tuple(
+        _say_expected(_report_repeated(name))
+        for name in islice(repeated.values(), PROBLEMS_SHOWN_MAX)
+    )
 
 
 def _report_repeated(name: tree.Name) -> Diagnostic:
@@ -96,6 +101,14 @@ def _report_repeated(name: tree.Name) -> Diagnostic:
         span=name.span,
         query_name=name.text,
     )
+
+
+def _say_expected(found: Diagnostic) -> Diagnostic:
+    """Add what its code expects to a finding that offers no fix."""
+    if found.fix or found.expected:
+        return found
+    code = CHECK_CODES.get(found.code or "")
+    return replace(found, expected=code.expected if code else "a value that the property takes")
 
 
 def check_error(found: Sequence[Diagnostic], catalog: Catalog, source: Source) -> OmniError:

@@ -1,7 +1,6 @@
 """A read: its stages and its result, the reads of a union, and what they ask of parameters."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.context import Context, Scope
@@ -30,6 +29,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.compile.plan.visit import walk
 from omnigraph.language.query import tree
+from omnigraph.values import replace
 
 _ROWS = PropertyType(scalar=Scalar.I64)
 
@@ -44,8 +44,9 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
         _refuse_ends(read.bounded, context)
     if read.union:
         _check_union_order(read, first, context)
-    checked = replace(first, union=joined) if joined else first
-    return add_demands(checked)
+    if not joined and not context.open_forms:
+        return add_demands(first)
+    return add_demands(replace(first, union=joined, open_forms=tuple(sorted(context.open_forms))))
 
 
 def _check_single(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:

@@ -1,7 +1,6 @@
 """The row that a statement writes: its properties as words, the condition that finds it, and what is returned of it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from omnigraph.catalog.types import PropertyType, Scalar
@@ -39,6 +38,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.errors import shorten
 from omnigraph.language.query import tree
+from omnigraph.values import replace
 
 _RELATIONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 NO_WORDS: Mapping[str, tree.Expr] = MappingProxyType({})

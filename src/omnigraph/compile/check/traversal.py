@@ -1,7 +1,6 @@
 """A traversal: which edges, which way, between which variables, how far, and which paths it binds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from omnigraph.catalog.mixed import is_mixed, join_types, list_steps, split_types
 from omnigraph.catalog.model import Catalog, EdgeType
@@ -37,6 +36,7 @@ from omnigraph.compile.checked import (
 )
 from omnigraph.language.diagnostics import list_alternatives, nearest_name
 from omnigraph.language.query import tree
+from omnigraph.values import replace
 
 _WALKED = "#walked"
 """What the condition of a walk calls its edge: no query can spell it."""
@@ -85,7 +85,7 @@ def _bind_walk(
     if name is not None and not binds_path:
         edge_name = introduce(block, name, VariableKind.EDGE, hop.edge, context).name
     if hops is None or not (binds_path or hops.where is not None):
-        return replace(hop, edge_variable=edge_name)
+        return hop if edge_name is None else replace(hop, edge_variable=edge_name)
     walked = introduce_walked(block, hop.edge, context)
     where = () if hops.where is None else _check_where(hops.where, walked, context)
     choice = None
@@ -109,6 +109,7 @@ def is_path(hops: tree.Hops | None) -> bool:
 def _check_any_edge(clause: tree.Traversal, block: Block, context: Context) -> None:
     """Check `$a -- $b`: ends without a type get all types that an edge connects with the other end."""
     before = len(context.findings.found)
+    context.open_forms.add("--")
     left, right = (_end(name, block, context) for name in (clause.left, clause.right))
     edge_name = _name_walked(clause, block, context)
     if is_path(clause.hops) or (clause.hops is not None and clause.hops.where is not None):

@@ -1,7 +1,6 @@
 """Algebra of conditions: what they mention, how they negate, how they combine; three-valued throughout."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.compile.checked import (
@@ -19,7 +18,7 @@ from omnigraph.compile.checked import (
     TextMatch,
 )
 from omnigraph.language.query.tree import Comparison
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

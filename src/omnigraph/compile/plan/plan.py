@@ -1,103 +1,18 @@
 """A query plan: its operators, its bindings, and whether it is a lookup by id."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import pyarrow as pa
 
-from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.types import PropertyType
-from omnigraph.compile.checked import (
-    Compare,
-    Const,
-    EntityRef,
-    Parameter,
-    ParamRef,
-    PropertyRef,
-    VariableKind,
-)
+from omnigraph.compile.checked import Parameter, VariableKind
 from omnigraph.compile.plan.algebra import Test, all_of, split_conjunction
 from omnigraph.compile.plan.explain import explain
-from omnigraph.compile.plan.operators import (
-    Expand,
-    Filter,
-    Multiplicity,
-    Operator,
-    Output,
-    Project,
-    Scan,
-)
+from omnigraph.compile.plan.lookup import Lookup, find_lookup
+from omnigraph.compile.plan.operators import Filter, Operator, Output, Project, Scan
 from omnigraph.compile.plan.visit import Change, change_part, execution_order, rewrite
-from omnigraph.values import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lookup:
-    """Find the node with an `id`, walk the `hop` if there is one, and show columns of where that leads.
-
-    It stands for its plan: two of them are never equal.
-    """
-
-    type_name: str
-    id: Const | ParamRef
-    hop: Expand | None
-    shown_type: str
-    columns: tuple[str, ...]
-
-
-def find_lookup(root: Project) -> Lookup | None:
-    """Take a plan for a lookup, if it is no more than that."""
-    hop = root.input if isinstance(root.input, Expand) else None
-    start = root.input if hop is None else hop.input
-    identity = _identity(start)
-    if not isinstance(start, Scan) or identity is None or not (hop is None or _is_plain(hop)):
-        return None
-    if is_mixed(start.type_name) or (hop is not None and is_mixed(hop.target_type)):
-        return None
-    columns = _columns(root.columns, start.variable if hop is None else hop.target)
-    if not columns:
-        return None
-    return Lookup(
-        type_name=start.type_name,
-        id=identity,
-        hop=hop,
-        shown_type=start.type_name if hop is None else hop.target_type,
-        columns=columns,
-    )
-
-
-def _identity(start: Operator) -> Const | ParamRef | None:
-    match start:
-        case Scan(
-            filter=(Compare(left=EntityRef(), op="=", right=Const() | ParamRef() as fixed),),
-            search=(),
-        ):
-            return fixed
-        case _:
-            return None
-
-
-def _is_plain(hop: Expand) -> bool:
-    """Whether a hop gives every neighbour once, and nothing else."""
-    is_one = hop.low == hop.high == 1 and hop.multiplicity is Multiplicity.EACH
-    if is_mixed(hop.edge) or hop.where:
-        return False
-    return is_one and hop.edge_variable is None and not (hop.closes or hop.any_edge)
-
-
-def _columns(outputs: Sequence[Output], variable: str) -> tuple[str, ...]:
-    """The columns that are shown; none when anything else is."""
-    found = []
-    for one in outputs:
-        match one.expr:
-            case PropertyRef(variable=owner, property=name) if owner == variable:
-                found.append(name)
-            case EntityRef(variable=owner) if owner == variable:
-                found.append("id")
-            case _:
-                return ()
-    return tuple(found)
+from omnigraph.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

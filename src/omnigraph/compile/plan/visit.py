@@ -1,7 +1,7 @@
 """Walking plans and their expressions, and changing parts of them with whatever stays the same shared."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, assert_never
 
 from omnigraph.compile.checked import (
@@ -52,7 +52,7 @@ from omnigraph.compile.plan.operators import (
     Window,
 )
 from omnigraph.language.source import NOWHERE
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 Reference = PropertyRef | EntityRef
 Fixed = Const | ParamRef
@@ -97,6 +97,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
 _INPUTS: dict[type, tuple[str, ...]] = {
     Scan: (),
     Argument: (),
+    Union: ("inputs",),
     Product: ("left", "right"),
     Anti: ("input", "inner"),
     Semi: ("input", "inner"),
@@ -104,6 +105,7 @@ _INPUTS: dict[type, tuple[str, ...]] = {
     OptionalJoin: ("input", "inner"),
 }
 _ONE_INPUT = ("input",)
+_BOUND = frozenset({PropertyRef, EntityRef, PathValue})
 _WITH_SPAN = frozenset({Aggregate, Call, Truth, PathValue, TextMatch, Nearest, Bm25, Rrf})
 
 
@@ -143,11 +145,19 @@ def list_children(part: object) -> tuple[object, ...]:
 
 def variables_of(part: object) -> frozenset[str]:
     """Name the variables that a test or an expression reads."""
-    return frozenset(
-        one.variable
-        for one in walk_rows(part)
-        if isinstance(one, PropertyRef | EntityRef | PathValue)
-    )
+    found: set[str] = set()
+    # Lowering asks this of every test several times; generators inside generators took twice as long.
+    waiting = [part]
+    while waiting:
+        one = waiting.pop()
+        kind = one.__class__
+        if kind in _BOUND:
+            found.add(one.variable)  # type: ignore[attr-defined]
+        elif kind is tuple:
+            waiting += one  # type: ignore[arg-type]
+        else:
+            waiting += [getattr(one, name) for name in _PARTS.get(kind, ())]
+    return frozenset(found)
 
 
 def fields_of(part: object) -> frozenset[str]:
@@ -194,6 +204,8 @@ class Change:
     field: Callable[[PropertyRef], PropertyRef] = _same
     fixed: Callable[[Fixed], Fixed] = _same
     now: Callable[[Now], Now | Const] = _same
+    keeps: Callable[[Compare], bool] = lambda _: False
+    """Whether a comparison stays as it is, with all that it holds."""
     strip: bool = False
     """Whether every expression forgets its place in the text, also one without a leaf that changes."""
 
@@ -210,6 +222,8 @@ def change_part(part: T, change: Change) -> T:
             changed = change.now(part)
         case tuple():
             changed = _change_each(part, change)
+        case Compare() if change.keeps(part):
+            changed = part
         case _:
             changed = _change_children(part, change)
     return changed  # type: ignore[no-any-return]
@@ -236,12 +250,24 @@ def _change_children(part: T, change: Change) -> T:
     return replace(part, **new)  # type: ignore[type-var]
 
 
+# Most of a query is leaves, and `dataclasses.replace` takes three times as long as the constructor.
+_STRIP: dict[type, Callable[[Any], Any]] = {
+    PropertyRef: lambda leaf: PropertyRef(
+        variable=leaf.variable, property=leaf.property, type=leaf.type
+    ),
+    EntityRef: lambda leaf: EntityRef(variable=leaf.variable, type=leaf.type),
+    Const: lambda leaf: Const(value=leaf.value, type=leaf.type),
+    ParamRef: lambda leaf: ParamRef(name=leaf.name, type=leaf.type),
+    Now: lambda leaf: Now(type=leaf.type),
+}
+
+
+def _strip_leaf(leaf: T) -> T:
+    return _STRIP[type(leaf)](leaf)  # type: ignore[no-any-return]
+
+
 _BARE = Change(
-    reference=lambda leaf: replace(leaf, span=NOWHERE),
-    field=lambda leaf: replace(leaf, span=NOWHERE),
-    fixed=lambda leaf: replace(leaf, span=NOWHERE),
-    now=lambda leaf: replace(leaf, span=NOWHERE),
-    strip=True,
+    reference=_strip_leaf, field=_strip_leaf, fixed=_strip_leaf, now=_strip_leaf, strip=True
 )
 
 
@@ -288,12 +314,18 @@ def rewrite(operator: Operator, visit: Callable[[Operator], Operator]) -> Operat
 
 def change_inputs(operator: Operator, change: Callable[[Operator], Operator]) -> Operator:
     """Apply a change to each input of an operator."""
+    names = _INPUTS.get(operator.__class__, _ONE_INPUT)
+    # Every rule comes by every operator, and most of them have one input.
+    if names is _ONE_INPUT:
+        only: Any = operator
+        changed = change(only.input)
+        return operator if changed is only.input else replace(only, input=changed)
     if isinstance(operator, Union):
         inputs = tuple(map(change, operator.inputs))
         same = all(a is b for a, b in zip(inputs, operator.inputs, strict=True))
         return operator if same else Union(inputs)
     new: dict[str, Any] = {}
-    for name in _INPUTS.get(type(operator), _ONE_INPUT):
+    for name in names:
         below = getattr(operator, name)
         changed = change(below)
         if changed is not below:

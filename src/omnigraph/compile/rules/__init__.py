@@ -19,6 +19,7 @@ from omnigraph.compile.rules.predicates import (
 )
 from omnigraph.compile.rules.pruning import count_matches, prune_bindings
 from omnigraph.compile.rules.pushdown import (
+    begin_blocks_at_tests,
     join_on_equality,
     push_filters,
     push_into_scans,
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     fold_constants,
     merge_alternatives,
     push_filters,
+    begin_blocks_at_tests,
     push_into_scans,
     join_on_equality,
     prune_bindings,

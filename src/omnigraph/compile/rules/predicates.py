@@ -2,9 +2,9 @@
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from omnigraph.catalog.mixed import is_mixed
 from omnigraph.catalog.types import PropertyType
 from omnigraph.compile.checked import (
     AllOf,
@@ -36,6 +36,7 @@ from omnigraph.compile.plan.operators import Anti, Argument, Filter, Operator
 from omnigraph.compile.plan.plan import Plan, Slot, add_filter, change_leaves, change_tests
 from omnigraph.compile.plan.visit import Change, Reference, rewrite
 from omnigraph.language.query.tree import Comparison
+from omnigraph.values import replace
 
 _COMPARE: dict[Comparison, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -93,7 +94,25 @@ def _refute(tests: tuple[Test, ...]) -> Test:
 def keys_to_ids(plan: Plan) -> Plan:
     """Replace every read of such a key, in tests, order and result alike."""
     slots = plan.by_name
-    return change_leaves(plan, Change(reference=lambda leaf: _replace_key(leaf, slots)))
+    change = Change(
+        reference=lambda leaf: _replace_key(leaf, slots),
+        keeps=lambda test: _compares_texts(test, slots),
+    )
+    return change_leaves(plan, change)
+
+
+def _compares_texts(test: Compare, slots: Mapping[str, Slot]) -> bool:
+    """Whether two keys are compared as texts: two ids would be compared as entities, which only are equal or not."""
+    left, right = (_find_entity(side, slots) for side in (test.left, test.right))
+    if left is None or right is None:
+        return False
+    types = {slots[one.variable].type_name for one in (left, right)}
+    return test.op not in ("=", "!=") or len(types) > 1 or is_mixed(types.pop())
+
+
+def _find_entity(side: Operand, slots: Mapping[str, Slot]) -> EntityRef | None:
+    found = _replace_key(side, slots) if isinstance(side, Reference) else None
+    return found if isinstance(found, EntityRef) else None
 
 
 def _replace_key(leaf: Reference, slots: Mapping[str, Slot]) -> Reference:

@@ -1,6 +1,5 @@
 """Rewrites that drop what a plan computes in vain: variables after their last use, rows that are only counted."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.compile.plan.operators import (
@@ -28,6 +27,7 @@ from omnigraph.compile.plan.operators import (
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import change_inputs, variables_of
 from omnigraph.limits import PATH_HOPS_MAX
+from omnigraph.values import replace
 
 _WEIGHABLE = frozenset({"count", "min", "max"})
 """Sums are left out: adding a product instead of its terms rounds differently."""

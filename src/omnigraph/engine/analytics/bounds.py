@@ -30,5 +30,6 @@ class Bounds:
         check_cancelled()
         if self._seconds_max is None:
             return
-        if self._runtime.monotonic() - self._started > self._seconds_max:
+        # No time is left of a bound that is no number.
+        if not self._runtime.monotonic() - self._started <= self._seconds_max:
             raise BoundReached(self._name, f"{self._seconds_max:g} s", self.state)

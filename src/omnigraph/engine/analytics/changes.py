@@ -35,7 +35,7 @@ def compare_projections(
     """Compare two projections by the fragments of their tables; None if that does not tell, or most was written anew."""
     if before.edges.keys() != now.edges.keys():
         return None
-    places = _find_places(before, now)
+    places = _find_present_numbers(before, now)
     if places is None:
         return None
     gone: list[Ends] = []
@@ -68,7 +68,7 @@ def _join_pairs(ends: list[Ends]) -> tuple[Nodes, Nodes]:
     return np.concatenate([one.near for one in ends]), np.concatenate([one.far for one in ends])
 
 
-def _find_places(before: Projected, now: Projected) -> Nodes | None:
+def _find_present_numbers(before: Projected, now: Projected) -> Nodes | None:
     """Find the present numbers of former nodes; None if a node was replaced by another of the same id."""
     places = np.full(before.nodes.count, ABSENT)
     for name, former in before.nodes.types.items():

@@ -18,11 +18,13 @@ _TRIES, _TRIES_ARCS_MAX = 4, 100_000
 def propagate_labels(arcs: Arcs, *, rounds: int, bounds: Bounds) -> Nodes:
     """Give each node the label that weighs most among its neighbours, all nodes at once; ties go to the smallest.
 
-    Rounds end when no label changes; two sides of a bipartite graph may swap labels for ever, so they are counted.
+    Rounds end when no label changes, or when two divisions take turns, as on both sides of a bipartite graph: the number
+    of rounds then says which of them is the answer.
     """
     ties = arcs.ties
     owners = list_rows(ties)
     labels = np.arange(arcs.count)
+    before = labels
     for number in range(rounds):
         bounds.state = f"{number} rounds are done"
         bounds.check_time()
@@ -32,7 +34,9 @@ def propagate_labels(arcs: Arcs, *, rounds: int, bounds: Bounds) -> Nodes:
         following[nodes[best]] = named[best]
         if np.array_equal(following, labels):
             break
-        labels = following
+        if np.array_equal(following, before):
+            return following if (rounds - number) % 2 else labels
+        before, labels = labels, following
     return labels
 
 

@@ -1,6 +1,6 @@
 """A projection: the nodes and edges of chosen types at one moment, as integer arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from omnigraph.engine.analytics.arcs import Arcs, Nodes, Values
 from omnigraph.engine.read.columns.row_ids import RowIds
 from omnigraph.engine.read.graph.adjacency import drop_dangling
 from omnigraph.engine.read.graph.edge_ends import EdgeEnds, NodeIds, read_node_ids
-from omnigraph.engine.read.past_schema import map_past_names
+from omnigraph.engine.read.past_schema import list_past_schemas, map_past_names
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, SnapshotTables, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import NotFound, UserInputError
@@ -64,18 +64,14 @@ class Projected:
     arcs: Arcs
 
 
-def open_tables(engine: Engine, view: View) -> SnapshotTables:
-    """Open the tables of a view by the names of the present schema."""
+def open_tables(engine: Engine, view: View) -> Iterator[SnapshotTables]:
+    """Open the tables of a view by the names of the present schema, then by those of the schema of its commit."""
     names = NO_NAMES if view.past is None else map_past_names(view.contract, view.past)
-    return open_snapshot(view.catalog, view.snapshot, names, engine.store.tables, engine.cache)
-
-
-def open_past_tables(engine: Engine, view: View) -> SnapshotTables | None:
-    """Open the tables of a view by the names that they had then; None if it shows the present schema."""
-    if view.past is None:
-        return None
-    snapshot = view.state.snapshot
-    return open_snapshot(view.past.catalog, snapshot, NO_NAMES, engine.store.tables, engine.cache)
+    yield open_snapshot(view.catalog, view.snapshot, names, engine.store.tables, engine.cache)
+    for past in list_past_schemas(engine.plans, view):
+        yield open_snapshot(
+            past.contract.catalog, past.snapshot, past.names, engine.store.tables, engine.cache
+        )
 
 
 def count_projection(
@@ -193,7 +189,8 @@ def _read_weights(tables: SnapshotTables, edge: EdgeType, name: str, rows: RowId
     found = entities.whole(name)
     if len(found) != len(rows):
         found = found.take(entities.row_offsets.indices(rows))
-    values: Values = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    # A whole number past 2^53 is rounded, as it is wherever numbers are weighed.
+    values: Values = found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     wrong = int((~np.isfinite(values) | (values < 0)).sum())
     if wrong:
         raise UserInputError(

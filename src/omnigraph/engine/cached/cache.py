@@ -71,6 +71,10 @@ class ByteCache:
         self._keep(key, value, size, None)
         return value
 
+    def derived(self, key: Hashable) -> Any | None:
+        """Give a value that was derived, if nothing was dropped since."""
+        return self._derived.get(key)
+
     def derive(self, key: Hashable, make: Callable[[], T | None]) -> T | None:
         """Give a value that is derived from cached values; it has no size, and is dropped when any of them may be dropped."""
         found: T | None = self._derived.get(key)

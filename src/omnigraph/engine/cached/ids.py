@@ -19,6 +19,8 @@ _OVERLAY_PART = 64
 """Added and removed ids are folded into `whole` when they are more than one in this many of it."""
 _OVERLAY_MIN = 4_096
 """Fewer are never folded: copying them at every commit costs less than copying `whole` now and then."""
+_VERSIONS_KEPT = 4
+"""Versions of one table whose ids stay cached: writers prepare on the last ones while others make the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,29 @@ class Ids:
             return Ids(_texts(delta.rows))
         fresh = {one for one in delta.ids.to_pylist() if one not in self}
         gone = {one for one in delta.deleted.to_pylist() if one in self}
-        added = (self.added | fresh) - gone
-        removed = (self.removed - fresh) | (gone & self.whole)
+        added = self.added | fresh
+        removed = self.removed - fresh if self.removed else self.removed
+        if gone:
+            added, removed = added - gone, removed | (gone & self.whole)
         if len(added) + len(removed) <= max(_OVERLAY_MIN, len(self.whole) // _OVERLAY_PART):
             return Ids(self.whole, added, removed)
         return Ids((self.whole - removed) | added)
 
 
+_Version = tuple[Entry, Ids]
+
+
 class CachedIds:
-    """The ids of the newest version of each table and branch that was read; bounded, safe to share between threads."""
+    """The ids of the newest versions of each table and branch that was read; bounded, safe to share between threads.
+
+    Every version in here is one that the manifest showed: what is only expected is in `GroupIds`.
+    """
 
     def __init__(self, ids_max: int) -> None:
         self._ids_max = ids_max
         self._lock = threading.Lock()
-        self._cached: OrderedDict[Hashable, tuple[Entry, Ids]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[_Version, ...]] = OrderedDict()
+        """By table, oldest version first."""
         self._missed: dict[Hashable, int] = {}
 
     def find_existing(self, entry: Entry, tables: Tables, ids: pa.Array) -> pa.Array | None:
@@ -74,6 +85,10 @@ class CachedIds:
 
     def advance(self, before: Entry, after: Entry, delta: TableDelta) -> None:
         """Carry the ids over a commit of this process: from one version of a table to the next."""
+        newest = self._list_versions(after)[-1:]
+        if newest and newest[0][0].version >= after.version:
+            # The group that made the version has left its ids, and maybe those of the next.
+            return
         cached = self._find(before)
         few = delta.rows.num_rows + len(delta.deleted) <= LOOKUP_VALUES_MAX
         if few and (cached is not None or delta.replaces):
@@ -94,12 +109,14 @@ class CachedIds:
     def _find(self, entry: Entry) -> Ids | None:
         if entry.row_count == 0:
             return Ids(frozenset())
-        newest = self._find_newest(entry)
-        return newest[1] if newest is not None and newest[0].at == entry.at else None
+        for known, ids in reversed(self._list_versions(entry)):
+            if known.at == entry.at:
+                return ids
+        return None
 
-    def _find_newest(self, entry: Entry) -> tuple[Entry, Ids] | None:
+    def _list_versions(self, entry: Entry) -> tuple[_Version, ...]:
         with self._lock:
-            return self._cached.get(_key(entry))
+            return self._cached.get(_key(entry), ())
 
     def _read_ids(self, entry: Entry, tables: Tables, wanted: int) -> Ids | None:
         """Read the ids once that costs no more than the lookups so far."""
@@ -115,9 +132,10 @@ class CachedIds:
 
     def _extend_earlier(self, entry: Entry, tables: Tables, table: Table) -> Ids | None:
         """Extend the ids of an earlier version by what others appended since; None if they did more than append."""
-        newest = self._find_newest(entry)
-        if newest is None or newest[0].version > entry.version:
+        earlier = [one for one in self._list_versions(entry) if one[0].version <= entry.version]
+        if not earlier:
             return None
+        newest = earlier[-1]
         try:
             before = set(tables.open(newest[0].at).fragments())
         except (HistoryReclaimed, TableNotFound):
@@ -147,14 +165,50 @@ class CachedIds:
     def _keep(self, entry: Entry, ids: Ids) -> None:
         key = _key(entry)
         with self._lock:
-            newest = self._cached.get(key)
-            if newest is not None and newest[0].version > entry.version:
+            known = self._cached.get(key, ())
+            if known and known[-1][0].version > entry.version:
                 return
             self._missed.pop(key, None)
-            self._cached[key] = (entry, ids)
+            earlier = tuple(one for one in known if one[0].version != entry.version)
+            self._cached[key] = (*earlier[1 - _VERSIONS_KEPT :], (entry, ids))
             self._cached.move_to_end(key)
-            while sum(len(one) for _, one in self._cached.values()) > self._ids_max:
+            # Versions of one table share nearly all of their ids.
+            while sum(len(versions[-1][1]) for versions in self._cached.values()) > self._ids_max:
                 self._cached.popitem(last=False)
+
+
+class GroupIds(CachedIds):
+    """The ids of versions that a group of writes is about to make, beside those that are cached.
+
+    A group may break off, and others then make versions with the same numbers: only a published group leaves its ids
+    to the cache.
+    """
+
+    def __init__(self, shown: CachedIds) -> None:
+        super().__init__(shown._ids_max)
+        self._shown = shown
+
+    def publish(self) -> None:
+        """Leave the ids to the cache: the group is visible, and so is every version that it made."""
+        with self._lock:
+            made = [one for versions in self._cached.values() for one in versions]
+        for entry, ids in made:
+            self._shown._keep(entry, ids)
+
+    def has_none_of(self, entry: Entry, ids: pa.Array) -> bool:
+        """Whether a version is known to have none of the ids; nothing is looked up to find out."""
+        known = self._find(entry)
+        return known is not None and not any(text in known for text in ids.to_pylist())
+
+    def _find(self, entry: Entry) -> Ids | None:
+        made = super()._find(entry)
+        return self._shown._find(entry) if made is None else made
+
+    def _list_versions(self, entry: Entry) -> tuple[_Version, ...]:
+        return super()._list_versions(entry) or self._shown._list_versions(entry)
+
+    def _is_worth_it(self, entry: Entry, table: Table, wanted: int) -> bool:
+        return self._shown._is_worth_it(entry, table, wanted)
 
 
 def _key(entry: Entry) -> Hashable:

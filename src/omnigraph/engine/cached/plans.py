@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from omnigraph.catalog.ir.contract import Contract
+from omnigraph.catalog.ir.past import rename_as_now
 from omnigraph.compile.check import check_mutation, check_read
 from omnigraph.compile.checked import CheckedMutation, CheckedRead
 from omnigraph.compile.lower import lower
@@ -35,6 +36,10 @@ class Plans:
             return checked, optimize(lower(checked, contract.catalog))
 
         return self._get(("read", contract.ir_hash, source.text, name), compile_query)
+
+    def past_schema(self, now: Contract, then: Contract) -> Contract | None:
+        """The past schema under present names, if it has one name for everything."""
+        return self._get(("past", now.ir_hash, then.ir_hash), lambda: rename_as_now(then, now))
 
     def mutation(
         self, accepted: AcceptedSchema, source: Source, name: str | None

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,11 +27,18 @@ from omnigraph.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which changes a caller wants; None means all. With `images` the changes carry their rows."""
+    """Which changes a caller wants; None means all. With `images` the changes carry their rows.
+
+    `properties` wants updates of one of them. `actors` wants what commits of theirs changed, which `entities` names by the
+    path of the table.
+    """
 
     tables: Collection[TableKey] | None = None
     kinds: Collection[EntityKind] | None = None
     ops: Collection[Op] | None = None
+    properties: Collection[str] | None = None
+    actors: Collection[str] | None = None
+    entities: Mapping[str, pa.Array] | None = None
     images: bool = False
 
     def covers(self, table: TableKey) -> bool:
@@ -44,7 +51,14 @@ class Wanted:
     @property
     def digest(self) -> str:
         """A short text of the filters: a token is valid under the same filters only."""
-        parts = [self.tables, self.kinds, self.ops]
+        later = [one for one in (self.properties, self.actors) if one is not None]
+        # A token of a release that knew fewer filters stays valid.
+        parts = [
+            self.tables,
+            self.kinds,
+            self.ops,
+            *((self.properties, self.actors) if later else ()),
+        ]
         text = json.dumps([None if p is None else sorted(map(str, p)) for p in parts])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -218,7 +232,7 @@ def make_changes(
     tables: Tables, pair: TablePair, step: Step, names: Sequence[str], wanted: Wanted
 ) -> Iterator[Change]:
     """Describe rows that differ between two versions of a table."""
-    step = keep_ops(step, wanted.ops)
+    step = keep_wanted(step, pair, names, wanted)
     moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
     ends = [None] * len(ops) if is_node(pair.key) else _read_ends(tables, before, after, moves)
@@ -243,11 +257,18 @@ def make_changes(
         )
 
 
-def keep_ops(step: Step, ops: Collection[Op] | None) -> Step:
-    """Keep the rows that were inserted, updated or deleted, as the caller wants; None keeps all."""
-    if ops is None:
-        return step
-    return step.filter(pc.is_in(_spell_ops(step.moves), pa.array([op.value for op in ops])))
+def keep_wanted(step: Step, pair: TablePair, names: Sequence[str], wanted: Wanted) -> Step:
+    """Keep the rows that the caller wants: by operation, by the properties that an update changed, by id."""
+    if wanted.ops is not None:
+        ops = pa.array([op.value for op in wanted.ops], pa.string())
+        step = step.filter(pc.is_in(_spell_ops(step.moves), ops))
+    if wanted.properties is not None:
+        chosen = [number for number, name in enumerate(names) if name in wanted.properties]
+        step = step.filter(pa.array(step.properties[:, chosen].any(axis=1)))
+    if wanted.entities is not None:
+        ids = wanted.entities.get(pair.path, pa.array([], pa.string()))
+        step = step.filter(pc.is_in(step.moves["id"], value_set=ids))
+    return step
 
 
 def _read_images(

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Mapping
 from omnigraph.engine.diff.rows import Step
 from omnigraph.engine.history.changes import Change, DiffStats
 from omnigraph.engine.history.compare import (
+    EVERYTHING,
     TablePair,
     Wanted,
     find_steps,
-    keep_ops,
+    keep_wanted,
+    list_differing_pairs,
     make_changes,
     naming_reclaimed,
 )
+from omnigraph.engine.session.engine import Engine
 from omnigraph.ids import Op, TableKey, type_name
+from omnigraph.manifest.records import GraphCommit
+from omnigraph.manifest.travel import state_of
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
@@ -39,7 +44,7 @@ def count_table(tables: Tables, pair: TablePair, wanted: Wanted, room: int = 0) 
     counts: Counter[Op] = Counter()
     first: list[Change] = []
     for found, names in find_steps(tables, pair):
-        step = keep_ops(found, wanted.ops)
+        step = keep_wanted(found, pair, names, wanted)
         counts.update(_count_step(step))
         if room > len(first):
             with naming_reclaimed(pair):
@@ -52,6 +57,24 @@ def _count_step(step: Step) -> Counts:
     inserts, deletes = (step.moves[side].null_count for side in ("before", "after"))
     updates = step.moves.num_rows - inserts - deletes
     return {Op.INSERT: inserts, Op.UPDATE: updates, Op.DELETE: deletes}
+
+
+def count_commit(engine: Engine, parent: GraphCommit, commit: GraphCommit) -> Counts:
+    """Count what a commit changed against a parent."""
+    before = state_of(engine.manifest, parent.branch, parent)
+    after = state_of(engine.manifest, commit.branch, commit)
+    counts: Counter[Op] = Counter()
+    for pair in list_differing_pairs(before, after, EVERYTHING):
+        counts.update(_count_pair(engine.store.tables, pair))
+    return counts
+
+
+def _count_pair(tables: Tables, pair: TablePair) -> Counts:
+    was, now = (0 if one is None else one.row_count for one in (pair.before, pair.after))
+    if was == 0 or now == 0:
+        # A first load, or the end of a type: no row has to be compared.
+        return {Op.INSERT: now, Op.DELETE: was}
+    return count_table(tables, pair, EVERYTHING).counts
 
 
 def sum_counts(counted: Iterable[CountedTable]) -> DiffStats:

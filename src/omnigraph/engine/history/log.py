@@ -39,15 +39,16 @@ def list_log(states: Iterable[BranchState], shows: Shows) -> list[GraphCommit]:
             # Its history is decoded once, and stays with its state.
             found |= {one.id: one for one in (*state.merged.commits, *state.lineage.commits)}
         else:
-            found |= {one.id: one for one in decode_commits(_drop_known(state.ancestors, found))}
+            known = pa.array(list(found), pa.string())
+            found |= {one.id: one for one in decode_commits(drop_known(state.ancestors, known))}
     readable = {name for name in {one.branch for one in found.values()} if shows(name)}
     shown = (one for one in found.values() if one.branch in readable)
     return sorted(shown, key=lambda one: (one.created_at, one.id), reverse=True)
 
 
-def _drop_known(rows: pa.Table, known: Iterable[CommitId]) -> pa.Table:
+def drop_known(rows: pa.Table, known: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Drop the commits that another branch brought, and those that are known by name only."""
-    is_known = pc.is_in(rows[KEY], value_set=pa.array(list(known), pa.string()))
+    is_known = pc.is_in(rows[KEY], value_set=known)
     return rows.filter(pc.and_(pc.invert(is_known), pc.is_valid(rows["metadata"])))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, Final
 
+from omnigraph.engine.history.authors import find_authored
 from omnigraph.engine.history.changes import Change, ChangeBlock, Diff, DiffStats
 from omnigraph.engine.history.compare import (
     ChangePosition,
@@ -24,6 +25,7 @@ from omnigraph.engine.history.feed import (
     incarnation_of,
     list_first_parents,
 )
+from omnigraph.engine.history.log import Shows
 from omnigraph.engine.results import Commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import (
@@ -232,7 +234,9 @@ def _decode_place(token: str, state: BranchState, wanted: Wanted) -> _Place:
 
 def _require_same_filters(found: Any, wanted: Wanted) -> None:
     if found != wanted.digest:
-        raise CursorRejected("the page before asked for other types, kinds or operations")
+        raise CursorRejected(
+            "the page before asked for other types, kinds, operations, properties or actors"
+        )
 
 
 def _decode_position(found: Any) -> ChangePosition | None:
@@ -255,12 +259,14 @@ def page_diff(
     limit: int | None,
     wanted: Wanted,
     token: str | None,
+    shows: Shows,
 ) -> DiffPage:
     """Compare two branches or commits, a page at a time; later pages compare the states that the first one saw."""
     place = None if token is None else _decode_diff(token, ends, wanted)
     base_name, head_name = ends if place is None else place.states
     base = resolve_state(engine, base_name, branch)
     head = resolve_state(engine, head_name, branch)
+    wanted = find_authored(engine, base, head, wanted, shows)
     start = None if place is None else place.after
     tables, size = engine.store.tables, check_page_size(limit)
     room = _Room(size)

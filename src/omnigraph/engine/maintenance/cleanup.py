@@ -1,6 +1,7 @@
 """Cleanup: removes old versions, orphan forks and dropped tables, and nothing that a branch shows or pins."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -8,7 +9,7 @@ from typing import Any
 
 from omnigraph.commit.guard import drift
 from omnigraph.commit.liveness import find_drift
-from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
+from omnigraph.commit.locks import SCHEMA_APPLY, LockKey, lock_key
 from omnigraph.display import Sheet, Shown, count_of, spell_bytes, tabulate
 from omnigraph.engine.attempt import wait_for_schema_change
 from omnigraph.engine.maintenance.adjacency_files import drop_stale_adjacency
@@ -154,6 +155,22 @@ def cleanup(
     )
 
 
+def preview_cleanup(
+    engine: Engine, keep: int | None, older_than: timedelta | None
+) -> CleanupReport:
+    """Report what cleanup would remove of tables; takes no locks and waits for nobody, so that a reader may ask."""
+    cleaning = _Cleaning(
+        engine=engine,
+        pinned=PinnedStates(engine),
+        retention=parse_retention(engine, keep, older_than),
+        dry_run=True,
+        kept={},
+    )
+    tables = tuple(cleaning.clean_table(table) for table in _list_tables(engine))
+    manifest = TableCleaned(table_key=TableKey(MANIFEST))
+    return CleanupReport(uri=engine.uri, tables=tables, manifest=manifest, confirmed=False)
+
+
 def _refuse_drift(engine: Engine, live: Live) -> None:
     """Refuse while a HEAD is past its pin and no live writer explains it."""
     entries = [(MAIN, entry) for entry in live[MAIN].snapshot.entries.values()]
@@ -227,14 +244,16 @@ class _Cleaning:
     def _reclaim_versions(self, table: TableIncarnation, fork: str | None) -> Reclaimed:
         """Remove versions under the lock of the table, by the pins of this moment: branches come and go while cleanup runs."""
         tables = self.engine.store.tables
-        with self.engine.committer.locks.acquire([lock_key(table.table_key, fork)], ACTIVITY):
+        with self._lock(lock_key(table.table_key, fork)):
             fail(Failpoint.CLEANUP_TABLE)
-            _refuse_loads(self.engine)
             self.pinned.look_again()
             is_kept = self.pinned.keeps(table.path, fork)
             versions = tables.versions(table.path, fork)
             old = self.retention.list_removable(versions, self._commit_time(table, fork))
-            unpinned = [version for version in old if not is_kept(version)]
+            # Lance keeps the version that a fork was made from, and removes files that only it has.
+            forks = tables.forks(table.path).values()
+            forked = {ref.parent_version for ref in forks if ref.parent == fork}
+            unpinned = [one for one in old if one not in forked and not is_kept(one)]
             reclaimed = tables.reclaim(table.path, unpinned, branch=fork, dry_run=self.dry_run)
             by_rule = frozenset(one.version for one in versions).difference(old)
             self.kept[table.path, fork] = by_rule
@@ -242,6 +261,16 @@ class _Cleaning:
                 left = {one.version for one in versions}.difference(unpinned)
                 drop_stale_adjacency(self.engine, table.path, frozenset(left))
             return reclaimed
+
+    @contextmanager
+    def _lock(self, *keys: LockKey) -> Iterator[None]:
+        """Hold locks while no load writes files; what removes nothing needs neither."""
+        if self.dry_run:
+            yield
+            return
+        with self.engine.committer.locks.acquire(list(keys), ACTIVITY):
+            _refuse_loads(self.engine)
+            yield
 
     def _commit_time(self, table: TableIncarnation, fork: str | None) -> CommitTime:
         """Find the time of the commit that published a version by the operation that its transaction names."""
@@ -266,10 +295,8 @@ class _Cleaning:
         """Remove a table that no live branch shows, once it was dropped before the cutoff of the retention."""
         engine = self.engine
         report = TableCleaned(table_key=table.table_key)
-        keys = [SCHEMA_APPLY, lock_key(table.table_key, None)]
-        with engine.committer.locks.acquire(keys, ACTIVITY):
+        with self._lock(SCHEMA_APPLY, lock_key(table.table_key, None)):
             fail(Failpoint.CLEANUP_TABLE)
-            _refuse_loads(engine)
             self.pinned.look_again()
             if self.pinned.shows(table.path):
                 return report

@@ -46,7 +46,7 @@ def run_maintenance(
         writes, outcome = prepare(view)
         if writes:
             tell(Progress("commit", 0, len(writes), Unit.TABLES))
-        return Prepared(plan_of(header, branch, writes) if writes else None, outcome)
+        return Prepared(plan_of(header, view.snapshot, writes) if writes else None, outcome)
 
     done = attempt(engine, branch, prepared, operation, StageWorkers(maintenance=workers))
     if done.published is not None:
@@ -61,7 +61,7 @@ def commit_maintenance(
     engine: Engine, header: Header, view: View, writes: Writes, held_locks: HeldLocks
 ) -> Published:
     """Commit what was prepared under locks that are held already."""
-    published = commit_held(engine, plan_of(header, view.branch, writes), held_locks).published
+    published = commit_held(engine, plan_of(header, view.snapshot, writes), held_locks).published
     _carry_cached_ids(engine, view, published)
     return published
 

@@ -19,7 +19,7 @@ from omnigraph.manifest.records import KEY, GraphCommit, Tag, graph_branch
 from omnigraph.manifest.snapshot import Entry, Snapshot
 from omnigraph.manifest.state import BranchState
 from omnigraph.manifest.tags import list_tags
-from omnigraph.manifest.travel import state_of
+from omnigraph.manifest.travel import past_state_of
 from omnigraph.storage.values import MAIN_INCARNATION, VersionInfo
 from omnigraph.values import dataclass
 
@@ -208,10 +208,13 @@ def _versions_of(state: BranchState) -> Iterable[Version]:
 
 
 def tagged_states(engine: Engine, tags: Sequence[Tag]) -> Iterator[BranchState]:
-    """Read the states that tags name; a tag is made of readable states alone, so a missing one is an error."""
+    """Read the states that tags name; a tag is made of readable states alone, so a missing one is an error.
+
+    A tag on the head needs the state that its commit is read in after the next one; what the branch shows now stays anyway.
+    """
     for tag in tags:
         commit = engine.manifest.current(tag.branch).lineage.by_id[CommitId(str(tag.commit))]
-        yield state_of(engine.manifest, tag.branch, commit)
+        yield past_state_of(engine.manifest, commit)
 
 
 def _read_live(engine: Engine, chosen: Collection[BranchName] | None) -> Iterator[BranchState]:

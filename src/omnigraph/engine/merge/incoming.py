@@ -1,6 +1,6 @@
 """The rows that a merge by steps brings into a table: tasks read them from the source, for the rules and as fragments."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -34,7 +34,7 @@ from omnigraph.pipeline.messages import (
     encode,
 )
 from omnigraph.pipeline.runner import Each
-from omnigraph.pipeline.stage import MarkSplit, Stage
+from omnigraph.pipeline.stage import MarkSplit, Stage, write_heirs
 from omnigraph.storage.addresses import row_bytes, stream_rows_at, whole_fragments
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
@@ -222,6 +222,8 @@ class FragmentSplit:
     number: int
     at: TableAt
     incoming: IncomingSplit
+    takes_over: bool
+    """Whether rows that replace others are appended first and take over in the next commit."""
 
     @property
     def table_key(self) -> TableKey:
@@ -235,12 +237,19 @@ class FragmentSplit:
 
 
 def list_fragment_splits(
-    splits: Sequence[IncomingSplit], sites: Mapping[TableKey, TableAt]
+    splits: Sequence[IncomingSplit],
+    sites: Mapping[TableKey, TableAt],
+    taking_over: Collection[TableKey],
 ) -> list[FragmentSplit]:
     """Let every split of the tables be written beside its version."""
     chosen = [one for one in splits if one.table_key in sites]
     return [
-        FragmentSplit(number=number, at=sites[one.table_key], incoming=one)
+        FragmentSplit(
+            number=number,
+            at=sites[one.table_key],
+            incoming=one,
+            takes_over=one.table_key in taking_over,
+        )
         for number, one in enumerate(chosen)
     ]
 
@@ -318,21 +327,29 @@ class WriteIncoming:
         parts = _stream_source(store, incoming, addresses, names, BlobForm.INPUT)
         for rows in _bound_bytes(parts):
             order = pc.index_in(column(rows, ROW_ADDRESS), value_set=addresses)
-            yield _write_successors(store, split.at, rows.select(list(names)), row_ids.take(order))
+            replaced = column(changed, "target").take(order)
+            whole = rows.select(list(names))
+            yield _write_successors(store, split, whole, row_ids.take(order), replaced)
 
     def _write_mixed(
         self, store: Store, split: FragmentSplit, names: Sequence[str]
     ) -> Iterator[Written]:
         target = store.tables.open(split.incoming.target)
         for rows in _bound_bytes(_read_mixed(store, split.incoming, names)):
-            row_ids = target.row_ids(column(rows, ROW_ADDRESS))
-            yield _write_successors(store, split.at, rows.select(list(names)), row_ids)
+            replaced = column(rows, ROW_ADDRESS)
+            row_ids = target.row_ids(replaced)
+            yield _write_successors(store, split, rows.select(list(names)), row_ids, replaced)
 
 
-def _write_successors(store: Store, at: TableAt, rows: pa.Table, row_ids: pa.Array) -> Written:
+def _write_successors(
+    store: Store, split: FragmentSplit, rows: pa.Table, row_ids: pa.Array, replaced: pa.Array
+) -> Written:
     # Sorted row ids take little room in the manifest.
     order = pc.sort_indices(row_ids)
-    return store.tables.write(at, rows.take(order), row_ids=row_ids.take(order))
+    ordered, row_ids = rows.take(order), row_ids.take(order)
+    if split.takes_over:
+        return write_heirs(store.tables, split.at, ordered, row_ids, replaced.take(order))
+    return store.tables.write(split.at, ordered, row_ids=row_ids)
 
 
 def _bound_bytes(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:

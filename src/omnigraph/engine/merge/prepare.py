@@ -357,7 +357,7 @@ def plan_merge(
     )
     staged = [write for write in writes if write is not None]
     points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
-    plan = plan_of(header, branch, staged, merge.read_set)
+    plan = plan_of(header, relation.target.snapshot, staged, merge.read_set)
     return complete_plan(plan, relation, points, merge.agreed)
 
 

@@ -288,7 +288,10 @@ class BulkMerge:
             for one in staged
         ]
         plan = plan_of(
-            header, branch, [write for write in writes if write is not None], decided.read_set
+            header,
+            decided.relation.target.snapshot,
+            [write for write in writes if write is not None],
+            decided.read_set,
         )
         points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
         return complete_plan(plan, decided.relation, points, stepped.agreed)
@@ -312,9 +315,10 @@ class BulkMerge:
         self, stepped: SteppedMerge, sites: Mapping[TableKey, TableAt]
     ) -> dict[TableKey, WrittenRows]:
         """Let workers write the rows of some tables as fragments and mark the rows that go."""
-        writes = list_fragment_splits(stepped.incoming, sites)
         replaced = stepped.slices(SliceKind.REPLACED)
         chosen = {key: pieces for key, pieces in replaced.items() if key[0] in sites}
+        taking_over = [key for key in sites if self._tables.takes_over(count_rows(chosen, key))]
+        writes = list_fragment_splits(stepped.incoming, sites, taking_over)
         marks = mark_splits(sites, chosen, self.runner.workers)
         messages: Sequence[object] = ()
         if writes or marks:

@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compile.checked import Direction
+from omnigraph.engine.read.past_schema import find_shown_schema
 from omnigraph.engine.session.engine import Engine
+from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.view import View
 from omnigraph.values import dataclass
 
@@ -43,9 +45,10 @@ def list_edge_groups(
     direction: Direction = Direction.BOTH,
 ) -> Iterator[EdgeGroup]:
     """List the edges of a node, at most `limit` of each type and direction; a group without edges is left out."""
-    for type_, towards in _list_ways(view.catalog, type_name):
+    shown = find_shown_schema(engine.plans, view)
+    for type_, towards in _list_ways(shown.contract.catalog, type_name):
         if edge in (None, type_.name) and direction in (Direction.BOTH, towards):
-            found = _find_group(engine, view, type_, towards, identity, limit)
+            found = _find_group(engine, shown.snapshot, type_, towards, identity, limit)
             if found is not None and found.total:
                 yield found
 
@@ -59,9 +62,14 @@ def _list_ways(catalog: Catalog, type_name: str) -> Iterator[tuple[EdgeType, Dir
 
 
 def _find_group(
-    engine: Engine, view: View, type_: EdgeType, direction: Direction, identity: str, limit: int
+    engine: Engine,
+    snapshot: Snapshot,
+    type_: EdgeType,
+    direction: Direction,
+    identity: str,
+    limit: int,
 ) -> EdgeGroup | None:
-    entry = view.snapshot.entries.get(type_.table_key)
+    entry = snapshot.entries.get(type_.table_key)
     if entry is None:
         return None
     near, far = _ENDS[direction]

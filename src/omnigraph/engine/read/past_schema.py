@@ -2,24 +2,40 @@
 
 A query is compiled for the present schema: a renamed property is found by its identity, a property that was dropped
 and added again by its name, and a property that was added since has no value. A query that does not fit the present
-schema, or that reads a property which came back with another type, is compiled for the schema of that commit.
+schema, or that reads a property which came back with another type, or a type that was dropped and declared again, is
+compiled for the schema of that commit.
+
+A query with an open form (`$v.*`, `entity`, `edges`, `type`, an interface, `--`) speaks of all types or properties that
+there are, and means those of that commit: it is compiled for the schema of that commit, under the names of then or, if
+it does not fit these, of now.
 """
 
 from collections.abc import Iterator
 
 from omnigraph.catalog.ir.contract import Contract
+from omnigraph.catalog.ir.past import lasts_whole
+from omnigraph.catalog.mixed import split_types
 from omnigraph.catalog.model import Catalog, TableType
-from omnigraph.compile.checked import CheckedRead, Variable, VariableKind
+from omnigraph.compile.checked import CheckedRead, Hop, Pattern, Variable, VariableKind
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, Names
 from omnigraph.errors import QueryError
-from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraph.ids import TableKey, edge_key, node_key, type_name
 from omnigraph.language.source import Source
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.manifest.view import View
+from omnigraph.manifest.view import View, by_identity
 from omnigraph.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSchema:
+    """A schema of an earlier commit, with its tables under the names of that schema."""
+
+    contract: Contract
+    snapshot: Snapshot
+    names: Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,30 +55,72 @@ def compile_as_of(plans: Plans, view: View, source: Source, name: str | None) ->
         checked, plan = plans.read(view.contract, source, name)
     except QueryError as error:
         return _compile_for_past(plans, view, source, name, error)
-    other = None if view.past is None else _find_retyped_property(checked, view.contract, view.past)
-    if other is not None:
-        return _compile_for_past(plans, view, source, name, other)
-    return Compiled(
+    present = Compiled(
         checked=checked,
         plan=plan,
         catalog=view.catalog,
         snapshot=view.snapshot,
         names=NO_NAMES if view.past is None else map_past_names(view.contract, view.past),
     )
+    if view.past is None:
+        return present
+    other = _find_retyped_property(checked, view.contract, view.past)
+    other = other or _find_redeclared_type(checked, view.contract, view.past)
+    if other is None and not checked.open_forms:
+        return present
+    try:
+        return _compile_for_past(plans, view, source, name, other or _refuse_open_forms(checked))
+    except QueryError:
+        if other is None and lasts_whole(view.past, view.contract):
+            return present
+        raise
 
 
 def _compile_for_past(
     plans: Plans, view: View, source: Source, name: str | None, error: QueryError
 ) -> Compiled:
+    """Compile a query for the schema of a commit; raises the given error if it does not fit that either."""
+    for schema in list_past_schemas(plans, view):
+        try:
+            checked, plan = plans.read(schema.contract, source, name)
+        except QueryError:
+            continue
+        return Compiled(
+            checked=checked,
+            plan=plan,
+            catalog=schema.contract.catalog,
+            snapshot=schema.snapshot,
+            names=schema.names,
+        )
+    raise error from None
+
+
+def list_past_schemas(plans: Plans, view: View) -> Iterator[PastSchema]:
+    """The schema of the commit that a view shows, if it is another one: in the words of then, and in those of now."""
     if view.past is None:
-        raise error
-    try:
-        checked, plan = plans.read(view.past, source, name)
-    except QueryError:
-        raise error from None
-    snapshot = view.state.snapshot
-    return Compiled(
-        checked=checked, plan=plan, catalog=view.past.catalog, snapshot=snapshot, names=NO_NAMES
+        return
+    yield PastSchema(contract=view.past, snapshot=view.state.snapshot, names=NO_NAMES)
+    renamed = plans.past_schema(view.contract, view.past)
+    if renamed is not None:
+        yield PastSchema(
+            contract=renamed,
+            snapshot=by_identity(view.state.snapshot, renamed),
+            names=map_past_names(renamed, view.past),
+        )
+
+
+def find_shown_schema(plans: Plans, view: View) -> PastSchema:
+    """The types and tables of a view under present names, what was dropped since included."""
+    *_, renamed = (None, *list_past_schemas(plans, view))
+    return renamed or PastSchema(contract=view.contract, snapshot=view.snapshot, names=NO_NAMES)
+
+
+def _refuse_open_forms(read: CheckedRead) -> QueryError:
+    forms = ", ".join(f"'{one}'" for one in read.open_forms)
+    return QueryError(
+        f"{forms} would leave out what was dropped since this commit, and the query does not fit the schema of this"
+        " commit; nothing was read",
+        hint="write the query for the schema of that commit, or name types and properties",
     )
 
 
@@ -88,6 +146,40 @@ def _find_retyped_property(read: CheckedRead, now: Contract, then: Contract) -> 
                 hint="write the query for the schema of that commit, or leave the property out",
             )
     return None
+
+
+def _find_redeclared_type(read: CheckedRead, now: Contract, then: Contract) -> QueryError | None:
+    """Find a type of the query that was dropped since then and declared again; the error names it, None if there is none."""
+    again = set(_list_redeclared(now, then))
+    if not again:
+        return None
+    used = {key for one in read.variables.values() for key in _list_tables(one)}
+    hops = (hop for pattern in read.patterns for hop in _list_hops(pattern))
+    used |= {edge_key(name) for hop in hops for name in split_types(hop.edge)}
+    if not again & used:
+        return None
+    name = type_name(min(again & used))
+    return QueryError(
+        f"{name} of this commit was dropped, and was declared again since; the query does not fit the schema of this"
+        " commit; nothing was read",
+        hint="write the query for the schema of that commit",
+    )
+
+
+def _list_hops(pattern: Pattern) -> Iterator[Hop]:
+    yield from pattern.hops
+    for block in pattern.nested:
+        yield from _list_hops(block)
+
+
+def _list_redeclared(now: Contract, then: Contract) -> Iterator[TableKey]:
+    """List the types that were dropped since then and declared again under the same name; renamed ones are not among them."""
+    still = {one.type_id for one in now.catalog.tables.values()}
+    before = {one.type_id for one in then.catalog.tables.values()}
+    for key, type_ in now.catalog.tables.items():
+        old = then.catalog.tables.get(key)
+        if old is not None and old.type_id not in still and type_.type_id not in before:
+            yield key
 
 
 def _list_tables(variable: Variable) -> list[TableKey]:

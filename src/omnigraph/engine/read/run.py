@@ -96,15 +96,20 @@ _ONE = Bindings({}, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of operators: `around` are the rows around a nested block, `wanted` is how many rows may be enough."""
+    """A run of operators: `around` are the rows around a nested block, `wanted` is how many rows may be enough.
+
+    With `each` the first rows of the groups that it makes are enough.
+    """
 
     reader: Reader
     around: Bindings = _ONE
     wanted: int | None = None
+    each: Slice | None = None
 
     def _without_bound(self) -> "_Run":
         """The same run without a bound on rows."""
-        return self if self.wanted is None else _Run(self.reader, self.around)
+        is_bound = self.wanted is not None or self.each is not None
+        return _Run(self.reader, self.around) if is_bound else self
 
     # ---- rows of any kind
 
@@ -122,7 +127,11 @@ class _Run:
                     yield keep_groups(conditions, groups, self.reader)
             case Sort(input=below):
                 rows = self._without_bound()._all(below)
-                yield sort(operator, rows, sorted(list_bound_variables(below)), self.reader)
+                names = sorted(list_bound_variables(below))
+                yield sort(operator, rows, names, self.reader, self.each)
+            case Slice(input=Sort() as below, per=per) if per:
+                run = _Run(self.reader, self.around, each=operator)
+                yield from cut(operator, run._all(below), self.reader)
             case Slice(input=below, window=window, per=per):
                 end = None if per else bounds(window, self.reader)[1]
                 yield from cut(

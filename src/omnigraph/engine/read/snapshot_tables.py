@@ -1,17 +1,21 @@
 """The tables of one snapshot: opened once and shared by all queries on that snapshot."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from types import MappingProxyType
 
 from omnigraph.catalog.mixed import number_types, split_types
 from omnigraph.catalog.model import Catalog, TableType
+from omnigraph.compile.plan.operators import Expand, FindPaths, Scan
+from omnigraph.compile.plan.plan import Plan
 from omnigraph.engine.cached.cache import ByteCache
 from omnigraph.engine.read.columns.entities import Entities
 from omnigraph.engine.read.columns.mixed_entities import MixedEntities
 from omnigraph.engine.read.graph.topology import Topology
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.snapshot import Snapshot
+from omnigraph.storage.counters import carry_context
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
 
@@ -35,6 +39,8 @@ class SnapshotTables:
     cached_nodes: dict[str, Entities] = field(default_factory=dict)
     cached_edges: dict[str, Entities] = field(default_factory=dict)
     cached_topologies: dict[str, Topology] = field(default_factory=dict)
+    opened: set[TableKey] = field(default_factory=set)
+    """The tables that were opened ahead."""
 
     def nodes(self, type_name: str) -> Entities:
         """The nodes of a type; none if the snapshot is older than the type."""
@@ -71,9 +77,35 @@ class SnapshotTables:
             self.cached_topologies[edge_name] = found
         return found
 
+    def open_ahead(self, plan: Plan) -> None:
+        """Open the tables of a plan at the same time, where each opening waits for answers of the store."""
+        wanted = [key for key in list_tables(plan) if key not in self.opened]
+        found = [self.snapshot.entries[key].at for key in wanted if key in self.snapshot.entries]
+        self.opened.update(wanted)
+        if len(found) > 1:
+            with ThreadPoolExecutor(len(found), "omnigraph-read") as threads:
+                for at in found:
+                    # Whoever reads a table that cannot be opened says so.
+                    threads.submit(carry_context(self.tables.open), at)
+
     def _entities(self, key: TableKey, type_: TableType) -> Entities:
         entry = self.snapshot.entries.get(key)
         return Entities(type_, entry, self.tables, self.cache, self.names.get(key))
+
+
+def list_tables(plan: Plan) -> list[TableKey]:
+    """List the tables that a plan reads, each once."""
+    nodes, edges = set[str](), set[str]()
+    for one in plan.operators:
+        match one:
+            case Scan(type_name=name):
+                nodes.update(split_types(name))
+            case Expand(edge=edge, target_type=name) | FindPaths(edge=edge, target_type=name):
+                nodes.update(split_types(name))
+                edges.update(split_types(edge))
+            case _:
+                pass
+    return [*map(node_key, sorted(nodes)), *map(edge_key, sorted(edges))]
 
 
 def open_snapshot(

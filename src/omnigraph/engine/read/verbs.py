@@ -1,6 +1,6 @@
 """The reading verbs: run, stream or explain a query on a view, look up one entity."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -35,11 +35,11 @@ from omnigraph.compile.plan.operators import (
 )
 from omnigraph.compile.plan.plan import Plan
 from omnigraph.compile.plan.visit import list_inputs
-from omnigraph.engine.read.lookup import answer_lookup
+from omnigraph.engine.read.lookup import PreparedLookup, prepare_lookup
 from omnigraph.engine.read.operators.expand import hop_note
 from omnigraph.engine.read.operators.expand_mixed import list_steps
 from omnigraph.engine.read.operators.scan import access_of, split_scan
-from omnigraph.engine.read.past_schema import Compiled, compile_as_of
+from omnigraph.engine.read.past_schema import Compiled, compile_as_of, find_shown_schema
 from omnigraph.engine.read.profile import Profile, Step, steps_of
 from omnigraph.engine.read.reader import Reader
 from omnigraph.engine.read.run import run, run_batches
@@ -89,13 +89,35 @@ class Streamed:
 def query(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Answer:
-    """Run a read on one view."""
+    """Run a read on one view; a lookup is prepared for the next time."""
     found = compile_as_of(engine.plans, view, source, name)
     values = bind_arguments(found.checked, params)
-    rows = answer_lookup(found.plan, _open_for(engine, found), values)
+    prepared = _prepare(engine, view, found, _name_lookup(view, source.text, name))
+    rows = None if prepared is None else prepared.answer(values)
     if rows is None:
         rows = run(_reader(engine, found, values))
     return Answer(query_name=found.checked.name, rows=rows, types=found.plan.types)
+
+
+def find_prepared(engine: Engine, view: View, text: str, name: str | None) -> PreparedLookup | None:
+    """Find the lookup that an earlier query with this text prepared, if all it needs is still cached."""
+    found: PreparedLookup | None = engine.cache.derived(_name_lookup(view, text, name))
+    return found
+
+
+def _name_lookup(view: View, text: str, name: str | None) -> Hashable:
+    # A prepared lookup refers to both objects, so that no other object gets their addresses.
+    return "lookup", id(view.accepted), id(view.snapshot), text, name
+
+
+def _prepare(engine: Engine, view: View, found: Compiled, key: Hashable) -> PreparedLookup | None:
+    """Prepare a plan that is a lookup; what a past schema shows has other names."""
+    if found.plan.lookup is None or view.past is not None:
+        return None
+    snapshot = _open_for(engine, found)
+    return engine.cache.derive(
+        key, lambda: prepare_lookup(found.checked, found.plan, snapshot, view.accepted)
+    )
 
 
 def stream(
@@ -135,7 +157,10 @@ def explain(
 
 def _open_for(engine: Engine, found: Compiled) -> SnapshotTables:
     tables, cache = engine.store.tables, engine.cache
-    return open_snapshot(found.catalog, found.snapshot, found.names, tables, cache)
+    opened = open_snapshot(found.catalog, found.snapshot, found.names, tables, cache)
+    if engine.store.root.is_distant:
+        opened.open_ahead(found.plan)
+    return opened
 
 
 def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
@@ -158,13 +183,14 @@ def entities(
     engine: Engine, view: View, key: TableKey, identities: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Look up entities by id, each with every property it had then; those that do not exist are left out."""
-    entry = view.snapshot.entries.get(key)
+    schema = find_shown_schema(engine.plans, view)
+    entry = schema.snapshot.entries.get(key)
     if entry is None:
         return {}
     table = engine.store.tables.open(entry.at)
     shown = [
         name
-        for name in order_columns(view.catalog.tables.get(key), table.schema.names)
+        for name in order_columns(schema.contract.catalog.tables.get(key), table.schema.names)
         if not pa.types.is_large_binary(table.schema.field(name).type)
     ]
     rows = table.lookup("id", pa.array(identities, pa.string()), shown)

@@ -256,7 +256,7 @@ class _Change:
         tables = sorted(self.work.reshaped)
         writes = [self._write(key) for key in track_tables(self.tell, "reshape", tables)]
         return replace(
-            plan_of(self.header, MAIN, writes, self.view.snapshot.pins),
+            plan_of(self.header, self.view.snapshot, writes, self.view.snapshot.pins),
             registrations=tuple(self._registrations()),
             creations=dict(self._creations()),
             tombstones=tuple(self._tombstones()),

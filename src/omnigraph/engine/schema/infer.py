@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -17,10 +18,12 @@ ENUM_ROWS_MIN = 20
 VECTOR_DIMENSION_MIN = 8
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
+_FLOAT_DIGITS = 15
+"""Every number of so many digits is a float of its own."""
 _KEY_NAMES = ("id", "key", "code", "uuid", "slug", "uri", "url", "email", "name")
 _FROM, _TO = ("from", "src", "source"), ("to", "dst", "target")
 _ENDS = {"from", "to", "src", "dst"}
@@ -131,7 +134,7 @@ def infer_schema(
         raise UserInputError("there is nothing to infer a schema from; name a file or a frame")
     read = {name: _read_type(name, sample) for name, sample in samples.items()}
     known = {name: _describe_known(name, found) for name, found in (ids or {}).items()}
-    candidates = known | read
+    candidates = known | {name: one for name, one in read.items() if not _names_ends(one)}
     # A table of edges may have a column of different values too; keys of edges are no ends of others.
     keyed = known | {
         one.name: one for one in read.values() if _find_ends(one, candidates).ends is None
@@ -212,8 +215,16 @@ def _read_column(type_name: str, name: str, sample: Sample) -> _Column:
         is_unique=_is_unique(values),
         nullable=nullable,
         risk=risk,
-        loss=_find_loss(values),
+        loss=_spell_kinds(sample.kinds.get(name)) or _find_loss(values),
     )
+
+
+def _spell_kinds(kinds: Sequence[str] | None) -> str | None:
+    """What a load says to values that JSON gives in several kinds."""
+    if not kinds:
+        return None
+    found = ", ".join(kinds)
+    return f"JSON has {found} here, and a load takes only texts; turn the column into texts first"
 
 
 def _find_loss(values: pa.Array) -> str | None:
@@ -225,18 +236,18 @@ def _find_loss(values: pa.Array) -> str | None:
     if pa.types.is_decimal(found):
         # The cast back takes as many digits as the widest decimal has.
         there = values.cast(pa.float64())
-        same = pc.equal(there.cast(pa.string()), _trim_decimals(values))
+        same = pc.equal(there.cast(pa.string()), _trim_zeros(values.cast(pa.string())))
         changed = len(values) - values.null_count - (pc.sum(same).as_py() or 0)
         return _spell_changed(changed, len(values), "an F64 has some 15 digits")
     refused = (pa.types.is_struct, pa.types.is_map, pa.types.is_time, pa.types.is_duration)
-    if any(test(found) for test in refused):
+    items = getattr(found, "value_type", found)
+    if any(test(found) for test in refused) or pa.types.is_nested(items):
         return f"a load refuses {found}; turn the column into texts first"
     return None
 
 
-def _trim_decimals(values: pa.Array) -> pa.Array:
-    """Decimals as the shortest texts: without zeros at the end of a fraction."""
-    texts = values.cast(pa.string())
+def _trim_zeros(texts: pa.Array) -> pa.Array:
+    """Numbers as the shortest texts: without zeros at the end of a fraction."""
     fraction = pc.match_substring(texts, ".")
     short = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
     return pc.if_else(fraction, short, texts)
@@ -309,11 +320,32 @@ def _choose_text(texts: pa.Array, sample: Sample) -> tuple[str, str]:
     if sample.texts_only:
         if set(pc.unique(texts).to_pylist()) <= {"true", "false"}:
             return "Bool", "every text is true or false"
-        if _all_match(texts, _INTEGER):
-            return "I64", f"all {len(texts)} texts are whole numbers like {texts[0]}"
         if _all_match(texts, _NUMBER):
-            return "F64", f"all {len(texts)} texts are numbers like {texts[0]}"
+            return _choose_number(texts)
     return _choose_enum(texts, sample)
+
+
+def _choose_number(texts: pa.Array) -> tuple[str, str]:
+    """The type that keeps every digit of numbers; texts do where no number can."""
+    if _all_match(texts, _INTEGER):
+        for kind, found in (("I64", pa.int64()), ("U64", pa.uint64())):
+            with suppress(pa.ArrowInvalid):
+                texts.cast(found)
+                return kind, f"all {len(texts)} texts are whole numbers like {texts[0]}"
+        return "String", f"whole numbers like {texts[0]}, some of which no number type holds"
+    if not _keeps_digits(texts):
+        return "String", f"numbers like {texts[0]}, some of which have more digits than an F64"
+    return "F64", f"all {len(texts)} texts are numbers like {texts[0]}"
+
+
+def _keeps_digits(texts: pa.Array) -> bool:
+    """Whether numbers are the same as floats: they have few digits, or a float is spelled like them."""
+    there = texts.cast(pa.float64())
+    digits = pc.replace_substring_regex(texts, "[eE].*$", "")
+    digits = pc.ascii_ltrim(pc.replace_substring_regex(digits, "[^0-9]", ""), "0")
+    few = pc.less_equal(pc.binary_length(digits), _FLOAT_DIGITS)
+    same = pc.equal(there.cast(pa.string()), _trim_zeros(texts))
+    return bool(pc.all(pc.and_(pc.is_finite(there), pc.or_(few, same))).as_py())
 
 
 def _choose_enum(texts: pa.Array, sample: Sample) -> tuple[str, str]:
@@ -390,6 +422,12 @@ def _find_ends(type_: _Type, types: Mapping[str, _Type]) -> _Type:
         return type_
     ends = ((pair[0][0].name, pair[0][1]), (pair[1][0].name, pair[1][1]))
     return _Type(name=type_.name, columns=type_.columns, key=None, ends=ends)
+
+
+def _names_ends(type_: _Type) -> bool:
+    """Whether columns are named like both ends of an edge: what they hold is no key of others."""
+    names = {one.name.lower() for one in type_.columns}
+    return not names.isdisjoint(_FROM) and not names.isdisjoint(_TO)
 
 
 def _find_target(column: _Column, own: _Type, types: Mapping[str, _Type]) -> str | None:

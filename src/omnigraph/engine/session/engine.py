@@ -4,8 +4,10 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from functools import partial
 from weakref import finalize
 
+from omnigraph.commit.arrivals import Arrivals
 from omnigraph.commit.locks import TableLocks
 from omnigraph.commit.protocol import Committer
 from omnigraph.commit.sidecars import Sidecars
@@ -17,16 +19,16 @@ from omnigraph.engine.cached.plans import Plans
 from omnigraph.engine.cached.traversal import Traversal, traversal_of
 from omnigraph.engine.jobs import Jobs
 from omnigraph.engine.session.settings import Settings
-from omnigraph.errors import GraphClosed, ReadOnlyError, TableNotFound
+from omnigraph.errors import GraphClosed, NotFoundError, ReadOnlyError, TableNotFound
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES, ENTRY_SECONDS_MAX
+from omnigraph.limits import BRANCH_STATES_MAX, CACHED_ID_BYTES, ENTRY_SECONDS_MAX, FILE_BYTES_MAX
 from omnigraph.manifest.accepted_schema import AcceptedSchemas
 from omnigraph.manifest.lineage import LegacyLineage
 from omnigraph.manifest.manifest import Heads, Manifest
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.stamp import CURRENT
 from omnigraph.manifest.travel import At
-from omnigraph.manifest.view import View, Views, capture, may_be_amid_change
+from omnigraph.manifest.view import View, Views, capture, find_unmoved, may_be_amid_change
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.recovery.audit import AUDIT_KEY, Audit
 from omnigraph.recovery.reconciler import Reconciler
@@ -37,6 +39,7 @@ from omnigraph.storage.lance.faults import make_moved_error
 from omnigraph.storage.lru import Recent
 from omnigraph.storage.objects.protocol import is_object_path
 from omnigraph.storage.store import Store, open_store
+from omnigraph.storage.values import TableAt
 from omnigraph.values import dataclass
 
 
@@ -54,6 +57,8 @@ class Engine:
     views: Views
     entered: Recent[BranchName, float]
     """When the store was last asked everything that a write asks before it begins, by the monotonic clock."""
+    arrivals: Arrivals
+    """Those who prepare an insert at this moment."""
     plans: Plans
     cache: ByteCache
     cached_ids: CachedIds
@@ -66,6 +71,8 @@ class Engine:
     jobs: Jobs
     runtime: Runtime
     settings: Settings
+    is_distant: bool
+    """Whether every question is a request over a network, as `store.root` tells; every read asks."""
     read_only: bool = False
     reconciler: Reconciler | None = None
     ended: threading.Event = field(default_factory=threading.Event)
@@ -77,7 +84,15 @@ class Engine:
 
     def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
         """Capture what one operation sees."""
-        return capture(self.manifest, self.contracts, self.views, branch, at)
+        return capture(
+            self.manifest, self.contracts, self.views, branch, at, at_once=self.is_distant
+        )
+
+    def find_unmoved_view(self) -> View | None:
+        """Give the last view of main if it is still the newest, by a few look-ups of file names; None from afar."""
+        if self.is_distant:
+            return None
+        return find_unmoved(self.manifest, self.contracts, self.views)
 
     def find_recent_view(self, branch: BranchName) -> View | None:
         """Give the view of main as this handle left it, if it asked the store for everything a moment ago."""
@@ -103,7 +118,7 @@ class Engine:
 
     def require_here(self, branch: BranchName, operation: str) -> None:
         """Refuse a writer on a branch that looks for its files in another root: this one was moved or copied."""
-        if not is_object_path(branch):
+        if not is_object_path(branch) or len(branch) > FILE_BYTES_MAX:
             # No store can hold a branch of such a name; whoever needs it says that it is not there.
             return
         try:
@@ -156,6 +171,7 @@ def assemble(
         heads=Heads(_make_forget(store)),
         # A kernel lock costs microseconds; a lease would cost requests that a lost swap may never need.
         publish_locks=store.locks if store.root.is_local else None,
+        has_table=partial(_has_table, store),
     )
     committer = Committer(
         root=store.root,
@@ -178,6 +194,7 @@ def assemble(
         recovery=recovery,
         views=Recent(BRANCH_STATES_MAX),
         entered=Recent(BRANCH_STATES_MAX),
+        arrivals=Arrivals(runtime),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
         cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),
@@ -188,6 +205,7 @@ def assemble(
         jobs=Jobs(store.objects, runtime, writes=not read_only),
         runtime=runtime,
         settings=settings,
+        is_distant=store.root.is_distant,
         read_only=read_only,
         reconciler=Reconciler(recovery, pause) if pause else None,
     )
@@ -198,6 +216,16 @@ def _make_embedder(settings: Settings, runtime: Runtime) -> Embedder:
         return choose_config(settings.embed_provider, settings.embed_model, settings.embed_base_url)
 
     return LazyEmbedder(config, runtime)
+
+
+def _has_table(store: Store, at: TableAt) -> bool:
+    """Whether a version of a table is there; what is open may have been removed by another process since."""
+    store.tables.forget(at.path, at.branch)
+    try:
+        store.tables.open(at)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _make_forget(store: Store) -> Callable[[BranchName], None]:

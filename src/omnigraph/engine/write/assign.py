@@ -14,7 +14,7 @@ from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.prepare import open_committed_rows, prepare_deltas
 from omnigraph.engine.writer import Prepared
-from omnigraph.errors import NotFound, UserInputError
+from omnigraph.errors import NotFound, UserInputError, shorten
 from omnigraph.ids import BranchName
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
@@ -99,7 +99,9 @@ def _set_changed(
     places = pc.index_in(column(rows, "id"), ids)
     found = fitted.take(places)
     before = column(rows, property_name)
-    differs = pc.fill_null(pc.not_equal(before, found), True)
+    # NULL differs from every value, and not from NULL.
+    one_null = pc.xor(before.is_null(), found.is_null())
+    differs = pc.or_(one_null, pc.fill_null(pc.not_equal(before, found), False))
     changed = pc.and_(places.is_valid(), differs).to_numpy(zero_copy_only=False)
     picked = rows.take(pa.array(np.flatnonzero(changed)))
     place = rows.schema.get_field_index(property_name)
@@ -107,15 +109,24 @@ def _set_changed(
 
 
 def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
-    is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    """Give numbers the type of a property; a narrower float may round, a whole number may not lose its fraction."""
+    is_float = pa.types.is_floating(field.type)
     try:
-        if not is_number:
+        if not (_is_number(values.type) and _is_number(field.type)):
             raise pa.ArrowInvalid("it is no number")
-        # A narrower float may round, a whole number may not lose its fraction.
-        return values.cast(field.type, safe=not pa.types.is_floating(field.type))
+        fitted = values.cast(field.type, safe=not is_float)
+        if is_float and not pc.all(pc.is_finite(fitted), min_count=0).as_py():
+            raise pa.ArrowInvalid("it is not finite")
     except pa.ArrowInvalid as error:
         raise UserInputError(
-            f"values of type {values.type} do not fit {type_.name}.{field.name}, which is {type_.properties[field.name].type}; "
-            "no changes were made",
+            f"values of type {values.type} do not fit {type_.name}.{field.name}, which is {type_.properties[field.name].type}: "
+            f"{shorten(str(error))}; no changes were made",
             hint="write ranks to an F64 property, component and group numbers to an I64 property",
         ) from error
+    return fitted
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return any(
+        is_one(type_) for is_one in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+    )

@@ -269,7 +269,7 @@ class BulkLoad:
         fail(Failpoint.PREPARED)
         staged = [write for write in writes if write is not None]
         read_set = _list_read_set(view, outcome.consulted)
-        return Prepared(plan_of(header, view.branch, staged, read_set), created)
+        return Prepared(plan_of(header, view.snapshot, staged, read_set), created)
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
         type_ = self.spec.type(table)
@@ -295,7 +295,14 @@ class BulkLoad:
         splits = [one for one in self._list_splits(outcome.created) if one.table_key in rest]
         ahead = _find_fragments_ahead(splits, rest, outcome)
         splits = [split for split in splits if split.number not in ahead]
-        writes = write_splits(splits, rest, outcome.superseded, outcome.matched, self._share)
+        writes = write_splits(
+            splits,
+            rest,
+            outcome.superseded,
+            outcome.matched,
+            self._share,
+            [table for table in sites if self._takes_over(table, outcome)],
+        )
         replaced = {key: pieces for key, pieces in outcome.replaced.items() if key[0] in sites}
         marks = mark_splits(sites, replaced, self._share)
         messages = (
@@ -309,6 +316,9 @@ class BulkLoad:
         for table, rows in found.items():
             self._require_counts(table, rows, outcome)
         return found
+
+    def _takes_over(self, table: TableKey, outcome: KeyOutcome) -> bool:
+        return self.engine.store.tables.takes_over(count_rows(outcome.replaced, table))
 
     def _list_splits(self, created: Sequence[CreatedNodes]) -> list[Split]:
         """The splits of the input and of created rows, those of one table together."""

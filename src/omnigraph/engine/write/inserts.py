@@ -143,9 +143,7 @@ def upsert(statement: CheckedUpsert, mutating: Mutating) -> None:
     keys = assign_columns(type_, statement.key, source, statement.origin)
     named = _set_ids(type_, list_columns(type_, keys, source.rows), mutating, source)
     before = _find_before(type_, column(named, "id"), mutating)
-    values = assign_columns(
-        type_, statement.assignments, _join_before(source, before, statement), statement.origin
-    )
+    values = _assign_beside(statement, source, before, mutating)
     columns = {name: column(before, name) for name in before.column_names}
     columns |= keys | values | {"id": column(named, "id")}
     rows = list_columns(type_, columns, source.rows)
@@ -167,13 +165,29 @@ def _find_before(type_: NodeType, ids: pa.Array, mutating: Mutating) -> pa.Table
     return both.take(pc.index_in(ids, value_set=column(both, "id")))
 
 
-def _join_before(source: TableSource, before: pa.Table, statement: CheckedUpsert) -> TableSource:
-    """The rows of an origin beside the rows that are there; a match has computed its columns already."""
-    if isinstance(statement.origin, CheckedRead):
-        return source
+def _assign_beside(
+    statement: CheckedUpsert, source: TableSource, before: pa.Table, mutating: Mutating
+) -> dict[str, pa.Array]:
+    """Compute the values of the rows of an origin beside the rows that are there."""
+    type_ = mutating.catalog.nodes[statement.type_name]
+    beside = [
+        one
+        for one in statement.assignments
+        if not isinstance(statement.origin, CheckedRead)
+        or one.property not in source.table.schema.names
+    ]
+    matched = [one for one in statement.assignments if one not in beside]
+    return assign_columns(type_, matched, source, statement.origin) | assign_columns(
+        type_, beside, _join_before(source, before)
+    )
+
+
+def _join_before(source: TableSource, before: pa.Table) -> TableSource:
+    """The rows that are there, beside the rows of an origin under names that no property has."""
     table = before
     for name in source.table.column_names:
-        table = table.append_column(name, source.table[name])
+        if name not in before.column_names:
+            table = table.append_column(name, source.table[name])
     return TableSource(table=table, given=source.given)
 
 

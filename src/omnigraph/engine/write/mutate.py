@@ -103,6 +103,7 @@ def mutate(
         str(header.commit_kind),
         # An update conflicts with changes since it began, and has to know them from earlier ones.
         may_rely_on_memory=_only_inserts(compiled) and if_commit is None and not dry_run,
+        only_inserts=_only_inserts(compiled),
     )
     if isinstance(done, Replay):
         return _replay(done, target, actor)

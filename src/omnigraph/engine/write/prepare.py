@@ -10,6 +10,7 @@ from omnigraph.commit.plan import Header, TableWrite, WritePlan, plan_of
 from omnigraph.commit.stage import stage_write
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.snapshot_rows import SnapshotRows
+from omnigraph.engine.writer import CandidateView
 from omnigraph.errors import OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.logs import get_logger
@@ -32,9 +33,8 @@ def is_batch_loaded(view: View, batch_id: str | None) -> bool:
 
 def open_committed_rows(engine: Engine, view: View) -> SnapshotRows:
     """The rows of a view, for rules to look at."""
-    return SnapshotRows(
-        snapshot=view.snapshot, tables=engine.store.tables, cached_ids=engine.cached_ids
-    )
+    cached_ids = view.ids if isinstance(view, CandidateView) else engine.cached_ids
+    return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, cached_ids=cached_ids)
 
 
 def prepare_deltas(
@@ -57,7 +57,7 @@ def prepare_deltas(
     if not writes:
         return None
     fail(Failpoint.PREPARED)
-    return plan_of(header, view.branch, writes, committed.read_set())
+    return plan_of(header, view.snapshot, writes, committed.read_set())
 
 
 def check_deltas(

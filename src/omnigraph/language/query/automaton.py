@@ -6,7 +6,7 @@ such a chain is one look-up, which makes a long text three times as quick.
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from lark import Lark, Token
 from lark.grammar import Rule
@@ -14,10 +14,21 @@ from lark.parsers.lalr_analysis import Shift
 
 from omnigraph.language.query.tokens import END
 
-_Build = Callable[[list[Any]], Any]
+_Build = Callable[..., Any]
 _Reduction = tuple[int, str, _Build | None]
 """How many values a rule replaces, its name, and what makes one value of them; None hands its only value on."""
 _Table = Mapping[int, Mapping[str, tuple[Any, Any]]]
+
+
+class State:
+    """A state of the parser: what may be taken in it, and the steps from it that were taken before."""
+
+    __slots__ = ("choices", "landings", "steps")
+
+    def __init__(self, choices: Mapping[str, tuple[Any, Any]]) -> None:
+        self.choices = choices
+        self.steps: dict[str, State | _Reduction] = {}
+        self.landings: dict[tuple[str, str], tuple[State, State | _Reduction | None]] = {}
 
 
 class Tables:
@@ -25,32 +36,37 @@ class Tables:
 
     def __init__(self, grammar: Lark, builder: object) -> None:
         found = grammar.parse_interactive().parser_state.parse_conf
-        self.states: _Table = found.states
-        self.start, self.end = cast(int, found.start_state), cast(int, found.end_state)
-        self.steps: dict[int, dict[str, int | _Reduction]] = {state: {} for state in self.states}
-        self.chains: dict[tuple[int, int, str], int] = {}
+        table: _Table = found.states
+        self._states = {number: State(choices) for number, choices in table.items()}
+        self.start, self.end = self._states[found.start_state], self._states[found.end_state]
         self._builder = builder
         self._reductions: dict[Rule, _Reduction] = {}
 
-    def prepare(self, state: int, kind: str) -> "int | _Reduction | None":
+    def prepare(self, state: State, kind: str) -> State | _Reduction | None:
         """Prepare what a state does with a terminal: the state to shift to, or a reduction; None when it takes none."""
-        action, target = self.states[state].get(kind, (None, None))
+        action, target = state.choices.get(kind, (None, None))
         if action is None:
             return None
-        step = cast(int, target) if action is Shift else self._reduce(target)
-        self.steps[state][kind] = step
+        step = self._states[target] if action is Shift else self._reduce(target)
+        state.steps[kind] = step
         return step
 
-    def follow(self, below: int, state: int, kind: str) -> int:
-        """Find the state behind all rules that only hand a value on."""
-        following = state
+    def land(self, below: State, name: str, kind: str) -> tuple[State, State | _Reduction | None]:
+        """Find the state that a completed rule leads to, behind all that only hand its value on, and what it does next."""
+        behind = name
         while True:
-            step = self.steps[following].get(kind) or self.prepare(following, kind)
-            if step is None or isinstance(step, int) or step[2] is not None:
-                break
-            following = self.states[below][step[1]][1]
-        self.chains[below, state, kind] = following
-        return following
+            state = self.go(below, behind)
+            # The end is taken where the whole text is one value.
+            is_done = kind == END and state is self.end
+            step = None if is_done else state.steps.get(kind) or self.prepare(state, kind)
+            if step.__class__ is not tuple or step[2] is not None:
+                below.landings[name, kind] = state, step
+                return state, step
+            behind = step[1]
+
+    def go(self, below: State, name: str) -> State:
+        """The state behind a rule."""
+        return self._states[below.choices[name][1]]
 
     def _reduce(self, rule: Rule) -> _Reduction:
         found = self._reductions.get(rule)
@@ -69,44 +85,44 @@ class Automaton:
 
     def __init__(self, tables: Tables) -> None:
         self.result: Any = None
-        self.choices: Mapping[str, object] = tables.states[tables.start]
+        self.choices: Mapping[str, object] = tables.start.choices
         self._tables = tables
         self._states = [tables.start]
         self._values: list[Any] = []
 
     def feed(self, token: Token, kind: str) -> bool:
         """Take a token as a terminal; False when it does not fit, behind the rules that it completed."""
-        tables, states, values = self._tables, self._states, self._values
-        steps, chains, targets = tables.steps, tables.chains, tables.states
-        while True:
-            state = states[-1]
-            step = steps[state].get(kind)
-            if step is None:
-                step = tables.prepare(state, kind)
-            if step.__class__ is int:
-                states.append(step)
-                values.append(token)
-                self.choices = targets[step]
-                return True
-            if step is None:
-                self.choices = targets[state]
-                return False
-            size, name, build = step  # type: ignore[misc]
-            if build is None:
-                below = states[-2]
-                states[-1] = chains.get((below, state, kind)) or tables.follow(below, state, kind)
-                continue
-            if size:
-                taken = values[-size:]
-                del values[-size:], states[-size:]
+        states, values = self._states, self._values
+        state = states[-1]
+        step = state.steps.get(kind) or self._tables.prepare(state, kind)
+        while step.__class__ is tuple:
+            size, name, build = step
+            if build is not None:
+                start = len(values) - size
+                taken = values[start:]
+                del values[start:], states[start + 1 :]
+                values.append(build(*taken))
             else:
-                taken = []
-            state = targets[states[-1]][name][1]
-            values.append(build(taken))
+                states.pop()
+            # A rule and all those that only hand its value on are one look-up.
+            below = states[-1]
+            landing = below.landings.get((name, kind)) or self._tables.land(below, name, kind)
+            state, step = landing
             states.append(state)
-            if kind == END and state == tables.end:
-                self.result = values[-1]
-                return True
+        if step is None:
+            return self._finish(kind)
+        states.append(step)  # type: ignore[arg-type]
+        values.append(token)
+        self.choices = step.choices  # type: ignore[union-attr]
+        return True
+
+    def _finish(self, kind: str) -> bool:
+        state = self._states[-1]
+        if kind != END or state is not self._tables.end:
+            self.choices = state.choices
+            return False
+        self.result = self._values[-1]
+        return True
 
     def accepted(self) -> frozenset[str]:
         """The terminals that can really be taken now."""
@@ -114,14 +130,13 @@ class Automaton:
 
     def _takes(self, kind: str) -> bool:
         states = list(self._states)
-        targets = self._tables.states
         while True:
-            action, target = targets[states[-1]].get(kind, (None, None))
+            action, target = states[-1].choices.get(kind, (None, None))
             if action is None or action is Shift:
                 return action is not None
             del states[len(states) - len(target.expansion) :]
-            states.append(targets[states[-1]][target.origin.name][1])
-            if kind == END and states[-1] == self._tables.end:
+            states.append(self._tables.go(states[-1], target.origin.name))
+            if kind == END and states[-1] is self._tables.end:
                 return True
 
 
@@ -135,11 +150,11 @@ def _find_build(rule: Rule, name: str, builder: object) -> _Build | None:
     if name.startswith("_"):
         return _collect(rule, picks)
     if rule.options.expand1 and not rule.alias and len(picks) == 1 and not repeated:
-        return None if len(rule.expansion) == 1 else itemgetter(picks[0])
+        return None if len(rule.expansion) == 1 else _pick(picks[0])
     method: Callable[..., Any] = getattr(builder, str(rule.alias or name))
     if repeated:
         collect = _collect(rule, picks)
-        return lambda values: method(*collect(values))
+        return lambda *values: method(*collect(*values))
     return _call(rule, picks, method)
 
 
@@ -165,7 +180,7 @@ def _is_repetition(rule: Rule, place: int) -> bool:
 def _collect(rule: Rule, picks: tuple[int | None, ...]) -> _Build:
     places = [(pick, pick is not None and _is_repetition(rule, pick)) for pick in picks]
 
-    def collect(values: list[Any]) -> list[Any]:
+    def collect(*values: Any) -> list[Any]:
         # The list of a repetition grows in place: a copy for every item would be quadratic.
         found: list[Any] = []
         for pick, repeats in places:
@@ -182,19 +197,18 @@ def _collect(rule: Rule, picks: tuple[int | None, ...]) -> _Build:
     return collect
 
 
-def _call(rule: Rule, picks: tuple[int | None, ...], method: Callable[..., Any]) -> _Build:
+def _pick(place: int | None) -> _Build:
+    return lambda *values: None if place is None else values[place]
+
+
+def _call(rule: Rule, picks: tuple[int | None, ...], method: _Build) -> _Build:
     size = len(rule.expansion)
     if picks == tuple(range(size)):
-        return lambda values: method(*values)
+        return method
     if len(picks) == 1:
-        only = picks[0]
-        return lambda values: method(None if only is None else values[only])
+        pick = _pick(picks[0])
+        return lambda *values: method(pick(*values))
     choose = itemgetter(*(size if pick is None else pick for pick in picks))
     if None not in picks:
-        return lambda values: method(*choose(values))
-
-    def call(values: list[Any]) -> Any:
-        values.append(None)
-        return method(*choose(values))
-
-    return call
+        return lambda *values: method(*choose(values))
+    return lambda *values: method(*choose((*values, None)))

@@ -192,8 +192,8 @@ def _describe_opening(source: Source, one: Opened) -> str:
     return f"'{owner}{one.token}' of line {line}"
 
 
-_PARTNERS = {"{": "}", "(": ")", "[": "]"}
-_PARTNER_TERMINALS = {"}": "RBRACE", ")": "RPAREN", "]": "RBRACKET"}
+_PARTNERS = {"{": "}", "(": ")", "[": "]", "case": "end"}
+_PARTNER_TERMINALS = {"}": "RBRACE", ")": "RPAREN", "]": "RBRACKET", "end": "CASE_END"}
 
 
 def _closing(stuck: Stuck, opened: list[Opened]) -> str | None:

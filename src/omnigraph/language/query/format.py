@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import pairwise, zip_longest
 
 from lark import Token
@@ -34,7 +34,7 @@ from omnigraph.language.query.tree import (
     Upsert,
 )
 from omnigraph.language.source import Source
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 # The formatter adds and drops these; the other tokens, the core, keep their number and places.
 _FREE = frozenset({"_COMMA", "_LPAREN", "RPAREN", COMMENT, END})

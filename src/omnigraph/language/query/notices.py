@@ -25,11 +25,6 @@ Findings = Iterable[Diagnostic]
 Notice = Callable[[Source, ParserState, Token], Findings]
 
 
-def find_notices(source: Source, state: ParserState, token: Token) -> Findings:
-    """Everything to say about a token that the parser has just taken; nothing unless its type is `WATCHED`."""
-    return _NOTICES[token.type](source, state, token)
-
-
 # ---- words and literals
 
 
@@ -124,7 +119,7 @@ def _check_annotation(_source: Source, state: ParserState, token: Token) -> Find
     )
 
 
-_NOTICES: dict[str, Notice] = {
+NOTICES: dict[str, Notice] = {
     "VARIABLE": _check_variable,
     "STRING": _check_string,
     "INT": _check_integer,
@@ -134,5 +129,4 @@ _NOTICES: dict[str, Notice] = {
     "ANNOTATION": _check_annotation,
     "MCP": _check_annotation,
 }
-WATCHED = frozenset(_NOTICES)
-"""The terminals about which there may be something to say."""
+"""Everything to say about a token that the parser has just taken, by its terminal; about no other is there anything."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Container, Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -21,7 +20,7 @@ from omnigraph.language.query.automaton import Automaton, Tables
 from omnigraph.language.query.build import TreeBuilder
 from omnigraph.language.query.codes import QueryCode
 from omnigraph.language.query.explain import explain, report_depth
-from omnigraph.language.query.notices import WATCHED, find_notices
+from omnigraph.language.query.notices import NOTICES
 from omnigraph.language.query.repairs import Slip, repair
 from omnigraph.language.query.state import ParserState, Stuck, is_call
 from omnigraph.language.query.tokens import (
@@ -29,6 +28,7 @@ from omnigraph.language.query.tokens import (
     KEYWORDS,
     OPEN_COMMENT,
     UNDECIDED,
+    WORDS,
     choose_terminal,
     read_words,
     scan,
@@ -38,9 +38,11 @@ from omnigraph.language.query.tree import QueryFile
 from omnigraph.language.source import Source, Span, pause_collection
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 _DECLARATION = re.compile(r"(?:^|(?<=\}))[ \t]*(?=query\s+[A-Za-z_]\w*\s*[({@])", re.MULTILINE)
+_DOUBTFUL = frozenset({"_LPAREN", "VARIABLE"})
+"""Behind a word they make it look like a function or an edge."""
 
 
 def parse_queries(source: Source) -> QueryFile:
@@ -119,6 +121,7 @@ class _Segment:
         self.findings: list[Diagnostic] = []
         self.begins_pattern = False
         self._automaton = Automaton(_tables())
+        self._feed = self._automaton.feed
 
     @property
     def file(self) -> QueryFile | None:
@@ -127,12 +130,13 @@ class _Segment:
 
     def read(self, start: int) -> int | None:
         """Parse; give the offset to continue from when a token does not fit."""
+        step, findings = self._step, self.findings
         for token, following in _with_following(read_words(self.source.text, start)):
-            problem = self._step(token, following)
+            problem = step(token, following)
             if problem is not None:
                 self._report(problem)
                 return self._resume(token, problem)
-            if len(self.findings) >= PROBLEMS_SHOWN_MAX:
+            if findings and len(findings) >= PROBLEMS_SHOWN_MAX:
                 return None
         return None
 
@@ -142,19 +146,20 @@ class _Segment:
         kind = token.type
         # Most of a text is none of these, and a text may be long.
         if kind in UNDECIDED:
-            kind = choose_terminal(token, following, choices)
             if kind == "WORD":
-                if "WORD" in choices and self._is_misplaced(token, following[0]):
-                    return self._explain(token, kind, following)
-            elif self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
-                kind = "SUBJECT" if "SUBJECT" in choices else kind
-            if token.value == "query" and self._begins_inside(token, following, choices):
-                return self._explain(token, "QUERY", following)
-        return (
-            self._take(token, kind, following)
-            if kind in choices
-            else self._repair(token, kind, following)
-        )
+                if token.value in WORDS or following[0].type in _DOUBTFUL:
+                    kind = choose_terminal(token, following, choices)
+                    if self._is_misplaced(token, kind, following[0], choices):
+                        return self._explain(token, kind, following)
+                    if token.value == "query" and self._begins_inside(token, following, choices):
+                        return self._explain(token, "QUERY", following)
+            else:
+                kind = choose_terminal(token, following, choices)
+                if self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
+                    kind = "SUBJECT" if "SUBJECT" in choices else kind
+        if kind in choices:
+            return self._take(token, kind, following)
+        return self._repair(token, kind, following)
 
     def _repair(
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
@@ -176,15 +181,18 @@ class _Segment:
     def _take(
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
     ) -> Diagnostic | None:
-        if not self._automaton.feed(token, kind):
+        if not self._feed(token, kind):
             return self._explain(token, kind, following)
         # To everything behind the grammar a variable that begins a pattern is a variable.
-        kind = token.type if kind == "SUBJECT" else kind
-        token.type = kind
-        if kind in WATCHED:
-            for found in find_notices(self.source, self.state, token):
+        if kind == "SUBJECT":
+            kind = token.type
+        else:
+            token.type = kind
+        state = self.state
+        if kind in NOTICES:
+            for found in NOTICES[kind](self.source, state, token):
                 self._report(found)
-        return report_depth(token) if self.state.take(token) > NESTING_MAX else None
+        return report_depth(token) if state.take(token, kind) > NESTING_MAX else None
 
     def expected(self) -> frozenset[str]:
         """The terminals that may come next, and the rules that may begin with them."""
@@ -204,15 +212,17 @@ class _Segment:
         gap = self.source.text[previous.end_pos or 0 : token.start_pos]
         return previous == "}" or ("\n" in gap and previous.type not in ("_AS", "_DOT", "QUERY"))
 
-    def _is_misplaced(self, token: Token, after: Token) -> bool:
+    def _is_misplaced(self, token: Token, kind: str, after: Token, choices: Container[str]) -> bool:
         """Whether a word fits where a name may stand, and is an unknown function or an edge inside a condition."""
+        if after.type not in _DOUBTFUL or kind != "WORD" or "WORD" not in choices:
+            return False
         if after.type == "_LPAREN":
             return is_call(token, after) and self.state.previous.type not in (
                 "QUERY",
                 "_AS",
                 "_DOT",
             )
-        if after.type != "VARIABLE" or self.state.previous.type != "VARIABLE":
+        if self.state.previous.type != "VARIABLE":
             return False
         return self.state.before.type in ("NOT", "_AND", "_OR", "GROUP")
 
@@ -250,8 +260,11 @@ def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Toke
     token = next(tokens)
     after = next(tokens, token)
     later = next(tokens, after)
+    for last in tokens:
+        yield token, (after, later, last)
+        token, after, later = after, later, last
+    last = later
     while True:
-        last = next(tokens, later)
         yield token, (after, later, last)
         if token is after:
             return

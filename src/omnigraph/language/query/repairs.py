@@ -113,8 +113,9 @@ def _repair_comma(slip: Slip) -> Repair | None:
         finding(
             QueryCode.UNEXPECTED,
             span_of(slip.token),
-            "clauses are not separated by commas",
+            "a comma stands only between two clauses, and once",
             label="a space or a new line is enough",
+            expected="a clause",
             fix=slip.fixed(""),
         ),
         (),
@@ -277,6 +278,7 @@ def _repair_semicolon(slip: Slip) -> Repair | None:
             span_of(slip.token),
             "';' is not part of the language",
             label="nothing separates clauses, items and statements; items may have a ','",
+            expected="nothing in its place",
             fix=slip.fixed("") or None,
         ),
         (),

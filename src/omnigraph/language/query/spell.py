@@ -1,8 +1,10 @@
 """Expressions, conditions and simple clauses as canonical text on one line."""
 
+import re
 from decimal import Decimal
 from enum import IntEnum
 
+from omnigraph.language.query.tokens import FUNCTIONS, RELATING
 from omnigraph.language.query.tree import (
     AggregateExpr,
     AliasExpr,
@@ -287,8 +289,7 @@ class Speller:
     def filter(self, condition: Expr) -> str:
         """A condition as a clause; in brackets where it would read as something else."""
         text = self.expr(condition)
-        # The word alone at the start of a line would begin the next query.
-        is_other = text == "query" or text.startswith("-") or _reads_as_traversal(condition)
+        is_other = text.startswith("-") or _reads_as_traversal(condition) or _touches(text)
         return f"({text})" if is_other else text
 
     # ---- pieces of blocks
@@ -304,6 +305,15 @@ class Speller:
     def key(self, one: OrderKey) -> str:
         """`expr desc`."""
         return self.expr(one.expr) + (f" {one.direction}" if one.direction else "")
+
+
+_CONTINUES = re.compile(rf"(?:query|{'|'.join(sorted(RELATING))})\b")
+_CALLS = re.compile(rf"(?<![\w.$])(?:{'|'.join(sorted(FUNCTIONS))})\Z")
+
+
+def _touches(text: str) -> bool:
+    """Whether a clause begins with a name that would go on with the one before, or ends with one that calls the next."""
+    return bool(_CONTINUES.match(text) or _CALLS.search(text))
 
 
 def _counts_matches(one: AggregateExpr) -> bool:

@@ -15,6 +15,7 @@ from omnigraph.values import dataclass
 _OPENING = frozenset({"LBRACE", "_LPAREN", "GROUP", "LBRACKET", "CASE"})
 _CLOSING = frozenset({"RBRACE", "RPAREN", "RBRACKET", "CASE_END"})
 _PREFIXES = frozenset({"NOT", "SIGN"})
+_NESTING = _OPENING | _CLOSING | _PREFIXES
 HOPS = "hop bounds"
 NO_TOKEN = Token("", "", 0, 0, 0, 0, 0, 0)
 
@@ -68,25 +69,32 @@ class ParserState:
         self.topics.add(topic)
         return True
 
-    def take(self, token: Token) -> int:
-        """Move past a token whose type is the terminal it was read as; give how deep the tree is behind it."""
-        kind = token.type
+    def take(self, token: Token, kind: str) -> int:
+        """Move past a token that was read as a terminal; give how deep the tree is behind it."""
+        previous = self.previous
+        self.before = previous
+        self.previous = token
+        if kind in _NESTING:
+            return self._nest(token, kind, previous)
+        self._prefixes = 0
+        if kind == "WORD" and previous.type == "QUERY":
+            self.query = token
+        return self.depth
+
+    def _nest(self, token: Token, kind: str, previous: Token) -> int:
         if kind in _OPENING:
-            self._open(token, kind)
+            self._open(token, kind, previous)
         elif kind in _CLOSING and self.opened:
             self._close(kind)
-        elif kind == "WORD" and self.previous.type == "QUERY":
-            self.query = token
-        self.before, self.previous = self.previous, token
         # A chain of `not` or of signs nests without brackets, so it counts as depth as well.
         self._prefixes = self._prefixes + 1 if kind in _PREFIXES else 0
         return self.depth + self._prefixes
 
-    def _open(self, token: Token, kind: str) -> None:
+    def _open(self, token: Token, kind: str, previous: Token) -> None:
         # The `not` of `not {` is the block itself; before a condition it is a level of its own.
         weight = 1 if kind == "LBRACE" else 1 + self._prefixes
         query = None if self.opened else self.query
-        self.opened.append(Opened(token, self.previous, query, weight))
+        self.opened.append(Opened(token, previous, query, weight))
         self.depth += weight
 
     def _close(self, kind: str) -> None:

@@ -65,8 +65,10 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-_KINDS = {group: group for group in _TOKEN.groupindex} | {"FOREIGN": STRAY}
-del _KINDS["NUMBER"]
+_GROUPS = ("", *_TOKEN.groupindex)
+_WRITTEN = frozenset({"MARK", "NUMBER", COMMENT, OPEN_STRING, _END})
+# What a group of the expression is; None where that depends on the text, or where a token ends the reading.
+_KINDS = tuple(None if one in _WRITTEN else STRAY if one == "FOREIGN" else one for one in _GROUPS)
 _NUMBERS = (
     ("INT", re.compile(r"[0-9]+")),
     ("FLOAT", re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")),
@@ -80,20 +82,23 @@ def span_of(token: Token) -> Span:
 
 def scan(text: str, start: int = 0, *, comments: bool = True) -> Iterator[Token]:
     """Cut the text from an offset on; comments are tokens too where they are wanted, the last token is the end."""
+    kinds, signs, make = _KINDS, PUNCTUATION, token_at
     for found in _TOKEN.finditer(text, start):
-        group = found.lastgroup or _END
-        if group == _END:
-            break
-        if group == COMMENT and not comments:
-            continue
-        first, last = found.span(group)
-        word = text[first:last]
-        kind = PUNCTUATION[word] if group == "MARK" else _KINDS.get(group)
-        yield token_at(kind or _number_kind(word), word, first, last)
-        if group == OPEN_STRING:
+        number: int = found.lastindex  # type: ignore[assignment]
+        word = found[number]
+        kind = kinds[number] or signs.get(word)
+        if kind is None:
+            kind = _kind_of(_GROUPS[number], word)
+            if kind == _END:
+                break
+            if kind == COMMENT and not comments:
+                continue
+        end = found.end()
+        yield make(kind, word, end - len(word), end)
+        if kind == OPEN_STRING:
             # Looking for the end of each later string would run through the whole text every time.
             break
-    yield token_at(END, "", len(text), len(text))
+    yield make(END, "", len(text), len(text))
 
 
 def token_at(kind: str, word: str, start: int, end: int) -> Token:
@@ -107,7 +112,9 @@ def token_at(kind: str, word: str, start: int, end: int) -> Token:
     return token
 
 
-def _number_kind(word: str) -> str:
+def _kind_of(group: str, word: str) -> str:
+    if group != "NUMBER":
+        return group
     return next((kind for kind, form in _NUMBERS if form.fullmatch(word)), BAD_NUMBER)
 
 
@@ -201,12 +208,16 @@ FUNCTIONS = {
     "datetime": "DATE",
 }
 
-_WORDS = frozenset({*KEYWORDS, *FUNCTIONS})
+WORDS = frozenset({*KEYWORDS, *FUNCTIONS})
+"""Every other word is a name wherever it stands."""
 
 # Operators that are edge words in `$a in $b`: both readings fit after a bare variable.
 _EDGE_LIKE = frozenset(
     {"_IN", "_IS", "_BETWEEN", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_AND", "_OR"}
 )
+
+RELATING = frozenset(word for word, kind in KEYWORDS.items() if kind in _EDGE_LIKE)
+"""Words behind an operand."""
 
 _RELATIONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
 
@@ -235,7 +246,7 @@ def choose_terminal(
     match token.type:
         case "WORD":
             # Most words are names only, and a text may be long.
-            return _word(token, following[0], choices) if token.value in _WORDS else "WORD"
+            return _word(token, following[0], choices) if token.value in WORDS else "WORD"
         case "VARIABLE" if "SUBJECT" in choices and _begins_pattern(following):
             return "SUBJECT"
         case "TYPE":

@@ -1,11 +1,11 @@
 """The tree of a query text: what was written, where, before anything is checked."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, Literal
 
 from omnigraph.language.source import NOWHERE, Span
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 Comparison = Literal[
     "=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "matches"

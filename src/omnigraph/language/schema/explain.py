@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from omnigraph.errors import did_you_mean, shorten, suggestion
 from omnigraph.language.diagnostics import Diagnostic, first_finding, join_alternatives
 from omnigraph.language.schema.build import mark_word
 from omnigraph.language.schema.fault import KEYWORDS, Fault
+from omnigraph.values import replace
 
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
 TYPE_FORMS = (*SCALARS, "enum", "Vector")

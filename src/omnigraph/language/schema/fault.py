@@ -1,7 +1,7 @@
 """The first word of a schema text that does not fit, and the state of the parser there."""
 
 import re
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 
 from lark import Token
@@ -9,7 +9,7 @@ from lark import Token
 from omnigraph.language.diagnostics import Diagnostic, finding
 from omnigraph.language.schema.build import token_span
 from omnigraph.language.source import Span
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 DECLARATIONS = ("INTERFACE", "NODE", "EDGE")
 KEYWORDS = ("interface", "node", "edge")

@@ -3,7 +3,6 @@
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -27,7 +26,7 @@ from omnigraph.language.schema.tree import (
 from omnigraph.language.source import Source, Span
 from omnigraph.language.tables import tables_file
 from omnigraph.limits import PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
-from omnigraph.values import dataclass
+from omnigraph.values import dataclass, replace
 
 _RESUME = re.compile(
     r"""

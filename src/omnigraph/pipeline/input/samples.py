@@ -5,6 +5,8 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field, replace
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,14 @@ from omnigraph.errors import UserInputError
 from omnigraph.values import dataclass
 
 _LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_KINDS = {
+    str: "text",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +36,27 @@ class Sample:
     is_whole: bool
     texts_only: bool = False
     """Whether every value came as text, as from a CSV file: then a text may stand for a number."""
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What JSON calls the values of a column that are of several kinds; they are spelled as JSON here."""
+
+
+def _list_paths(source: Any) -> list[Path]:
+    """List the files that a source names."""
+    is_list = isinstance(source, Iterable) and not isinstance(source, str | bytes)
+    named = list(source) if is_list else [source]
+    if not all(isinstance(one, str | Path) for one in named):
+        raise UserInputError(
+            "a schema is proposed from frames by type, a file or a list of files, "
+            f"not {type(source).__name__}; nothing was proposed"
+        )
+    return [Path(one) for one in named]
 
 
 def read_samples(source: Any, rows_max: int) -> dict[str, Sample]:
     """Read samples by type: of frames by name, of a file of records, or of files named after their types."""
     if isinstance(source, Mapping):
         return {str(name): read_sample(frame, rows_max) for name, frame in source.items()}
-    paths = [Path(source)] if isinstance(source, str | Path) else [Path(one) for one in source]
+    paths = _list_paths(source)
     samples: dict[str, Sample] = {}
     for path in paths:
         records = _read_records(path, rows_max) if path.name.endswith(_LINES) else None
@@ -163,7 +187,7 @@ def _read_records(path: Path, rows_max: int) -> dict[str, Sample] | None:
         rows.setdefault(one.get("type") or one["edge"], []).append(ends | (one.get("data") or {}))
     whole = len(read) <= rows_max
     return {
-        name: Sample(rows=_of_rows(iter(found), len(found)).rows, is_whole=whole)
+        name: replace(_of_rows(iter(found), len(found)), is_whole=whole)
         for name, found in rows.items()
     }
 
@@ -176,20 +200,41 @@ def _is_record(row: dict[str, Any]) -> bool:
 def _of_rows(rows: Iterator[Any], rows_max: int) -> Sample:
     read = list(islice(rows, rows_max + 1))
     names = dict.fromkeys(name for one in read for name in one)
-    columns = {name: _column([one.get(name) for one in read[:rows_max]]) for name in names}
-    return Sample(rows=pa.table(columns), is_whole=len(read) <= rows_max)
+    given = {name: [one.get(name) for one in read[:rows_max]] for name in names}
+    columns = {name: _column(values) for name, values in given.items()}
+    spelled = {name for name, one in columns.items() if pa.types.is_string(one.type)}
+    kinds = {name: found for name in spelled if (found := _list_kinds(given[name])) != ("text",)}
+    return Sample(rows=pa.table(columns), is_whole=len(read) <= rows_max, kinds=kinds)
+
+
+def _list_kinds(values: list[Any]) -> tuple[str, ...]:
+    """What JSON calls the values."""
+    types = {type(one) for one in values if one is not None}
+    return tuple(sorted({_KINDS.get(one, one.__name__) for one in types}))
 
 
 def _column(values: list[Any]) -> pa.Array:
     """Values of JSON as a column; those of several kinds are spelled as JSON."""
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array(values)
-    numbers = all(
-        one is None or (isinstance(one, int | float) and not isinstance(one, bool))
-        for one in values
-    )
-    if numbers:
-        return pa.array([None if one is None else float(one) for one in values])
+        found = pa.array(values)
+        if not pa.types.is_floating(found.type) or not any(map(_exceeds_floats, values)):
+            return found
+    if all(one is None or _is_number(one) for one in values):
+        # Whole numbers past 64 bits, or past what floats count, keep their digits as decimals.
+        exact = [None if one is None else Decimal(str(one)) for one in values]
+        # Arrow would cut the fraction of a float.
+        whole = not any(isinstance(one, float) for one in values)
+        for numbers, type_ in ((values, pa.uint64()), (exact, None))[not whole :]:
+            with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                return pa.array(numbers, type_)
     return pa.array(
         [one if one is None or isinstance(one, str) else json.dumps(one) for one in values]
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _exceeds_floats(value: object) -> bool:
+    return isinstance(value, int) and abs(value) > 1 << 53

@@ -243,13 +243,15 @@ def _match_committed(bucket: Bucket, type_: TableType, rows: pa.Table) -> Iterat
     if not committed.num_rows:
         return
     order = pc.index_in(rows[ID], value_set=column(committed, ID))
-    matched = rows.append_column(
-        ROW_ID, column(committed, ROW_ID).take(column(pa.table({"o": order}), "o"))
-    )
-    matched = matched.filter(pc.is_valid(matched[ROW_ID]))
-    yield from write_slices(
-        bucket.load, bucket.store, SliceKind.MATCHED, table, matched.select([POSITION, ROW_ID])
-    )
+    order = column(pa.table({"o": order}), "o")
+    matched = pa.table(
+        {
+            POSITION: rows[POSITION],
+            ROW_ID: column(committed, ROW_ID).take(order),
+            ROW_ADDRESS: column(committed, ROW_ADDRESS).take(order),
+        }
+    ).filter(order.is_valid())
+    yield from write_slices(bucket.load, bucket.store, SliceKind.MATCHED, table, matched)
     yield from write_slices(
         bucket.load, bucket.store, SliceKind.REPLACED, table, committed.select([ROW_ADDRESS])
     )

@@ -1,5 +1,6 @@
 """The commit that moves a HEAD, refused when the HEAD is not where the write was staged, and its proof."""
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -92,10 +93,11 @@ def resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniErro
     following = replace(base, version=Version(base.version + 1))
     try:
         head = datasets.head(base.path, base.branch)
-        ours = (
-            head > base.version
-            and _uuid_at(datasets.any(base.path, base.branch), following.version) == uuid
-        )
+        with translate_faults(StoreAction.READ, datasets.location_of(following)):
+            ours = (
+                head > base.version
+                and _uuid_at(datasets.any(base.path, base.branch), following.version) == uuid
+            )
         landed = datasets.at(following) if ours else None
     except OmniError:
         # The store does not answer; the first error says more than the second.
@@ -129,8 +131,13 @@ def _make_landed(datasets: Datasets, base: TableAt, dataset: LanceDataset, uuid:
 
 
 def _uuid_at(dataset: LanceDataset, version: Version) -> str | None:
-    transaction = dataset.read_transaction(version)
+    transaction = _read_transaction(dataset, version)
     return transaction.uuid if transaction is not None else None
+
+
+def _read_transaction(dataset: LanceDataset, version: Version) -> Transaction | None:
+    # A handle of its own: this call borrows it mutably, and other threads could not use a shared one.
+    return copy.copy(dataset).read_transaction(version)
 
 
 def _info(datasets: Datasets, path: str, branch: str | None, version: Version) -> TransactionInfo:
@@ -154,6 +161,6 @@ def _readable(
     """Read one transaction; None for one that is gone or that this release cannot spell."""
     try:
         with translate_faults(StoreAction.READ, datasets.location(path, branch, version)):
-            return datasets.any(path, branch).read_transaction(version)
+            return _read_transaction(datasets.any(path, branch), version)
     except (TableNotFound, TypeError):
         return None

@@ -77,11 +77,12 @@ class Guard:
         """Whether its fragment is so small that its other rows are written anew, and it goes as a whole."""
         return self.rows is not None and self.rows.num_rows <= TAIL_ROWS_MAX
 
-    def list_beside(self, key: str) -> list[pa.Table]:
+    def list_beside(self) -> list[pa.Table]:
         """The other rows of its fragment, if they are written anew."""
         if self.rows is None or not self.is_movable:
             return []
-        return [self.rows.filter(pc.not_equal(self.rows[key], self.key))]
+        at = self.address.offset
+        return [self.rows.slice(0, at), self.rows.slice(at + 1)]
 
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
@@ -140,6 +141,10 @@ class LanceRows:
     def head(self, branch: str | None) -> Version:
         """Read the newest version; one cheap probe."""
         return self._datasets.head(self._path, branch)
+
+    def find_head(self, branch: str | None) -> Version | None:
+        """Find the newest version by names of files on this machine alone; None when the store must be asked."""
+        return self._datasets.find_head(self._path, branch)
 
     def incarnation(self, branch: str | None) -> Incarnation:
         """Read the incarnation of a branch; one small read, none for main."""
@@ -212,7 +217,7 @@ class LanceRows:
                 merge_rows(dataset, self._key, fresh)
                 version = self._open(image.branch, dataset)
             else:
-                fresh = pa.concat_tables([*found.list_beside(self._key), fresh])
+                fresh = pa.concat_tables([*found.list_beside(), fresh]).combine_chunks()
                 version, dataset = self._swap_guarded(image, found, fresh)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)

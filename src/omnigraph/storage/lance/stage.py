@@ -20,10 +20,16 @@ from omnigraph.storage.lance.faults import TableLocation, translate_faults
 from omnigraph.storage.lance.fragments import fragment_of, fragment_rows
 from omnigraph.storage.lance.physical import Fitted, logical, physical
 from omnigraph.storage.lance.table import LanceTable
-from omnigraph.storage.lance.unofficial.sequences import versions_of
+from omnigraph.storage.lance.unofficial.sequences import (
+    describe_row_ids,
+    describe_versions,
+    encode_row_ids,
+    encode_versions,
+    versions_of,
+)
 from omnigraph.storage.lance.unofficial.shared_deletions import DeletionSource, share_deletions
 from omnigraph.storage.objects.faults import StoreAction
-from omnigraph.storage.values import Data, Marked, Successors, Written
+from omnigraph.storage.values import Data, Inherited, Marked, Successors, Written
 from omnigraph.values import dataclass
 
 STORAGE_VERSION: Final = "2.2"
@@ -152,6 +158,47 @@ def takeover(
     )
 
 
+def inherit(fragments: Sequence[FragmentMetadata], successors: Successors) -> tuple[Inherited, ...]:
+    """Encode what the rows of written fragments inherit once they take over; all of them are successors."""
+    start, found = 0, []
+    for fragment in fragments:
+        own = successors.slice(start, fragment.physical_rows)
+        found.append(
+            Inherited(
+                encode_row_ids(RowIdSequence(own.row_ids).to_inline_metadata()),
+                encode_versions(own.created_versions.to_numpy()),
+            )
+        )
+        start += fragment.physical_rows
+    return tuple(found)
+
+
+def describe_takeover(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
+    """Describe the second commit of an update that workers wrote and marked, and that the last append brought."""
+    heirs = [part for part in parts if part.inherited]
+    named = _find_by_files(base, {path for part in heirs for path in _first_files(part)})
+    taken = [
+        _take_over(named[path], inherited, base.dataset.version + 1)
+        for part in heirs
+        for path, inherited in zip(_first_files(part), part.inherited, strict=True)
+    ]
+    updated, gone = _decode_marks(marks)
+    change = _update(base, [], [*updated, *taken], gone, sum(mark.rows for mark in marks))
+    return replace(change, added=sum(part.rows for part in heirs), digests=_collect_digests(marks))
+
+
+def _first_files(part: Written) -> list[str]:
+    return [fragment.files[0]._path for fragment in decode_fragments([part])]
+
+
+def _take_over(fragment: FragmentMetadata, inherited: Inherited, version: int) -> FragmentMetadata:
+    written = np.full(fragment.physical_rows, version, np.uint64)
+    fragment.row_id_meta = describe_row_ids(inherited.row_ids)
+    fragment.created_at_version_meta = describe_versions(inherited.created_versions)
+    fragment.last_updated_at_version_meta = versions_of(written)
+    return fragment
+
+
 def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
     """Mark rows deleted by address, one receipt per fragment."""
     ordered = np.sort(addresses.to_numpy(zero_copy_only=False))
@@ -177,11 +224,16 @@ def _mark(base: Base, fragment_id: int, count: int, left: FragmentMetadata | Non
 
 def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
     """Describe an update that workers wrote and marked."""
-    texts = [mark.fragment for mark in marks if mark.fragment is not None]
-    gone = [mark.fragment_id for mark in marks if mark.fragment is None]
-    updated = [FragmentMetadata.from_json(text) for text in texts]
+    updated, gone = _decode_marks(marks)
     change = _update(base, decode_fragments(parts), updated, gone, sum(mark.rows for mark in marks))
     return replace(change, digests={**_collect_digests(parts), **_collect_digests(marks)})
+
+
+def _decode_marks(marks: Sequence[Marked]) -> tuple[list[FragmentMetadata], list[int]]:
+    """The fragments in which rows are left, and the ids of those without any."""
+    texts = [mark.fragment for mark in marks if mark.fragment is not None]
+    gone = [mark.fragment_id for mark in marks if mark.fragment is None]
+    return [FragmentMetadata.from_json(text) for text in texts], gone
 
 
 def delete(base: Base, ids: pa.Array, found: pa.Array | None = None) -> Change | None:

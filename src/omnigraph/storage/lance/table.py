@@ -337,8 +337,8 @@ class LanceTable:
         found = self._of_manifest(addresses, _created_versions) if self._unofficial else None
         if found is not None:
             return found
-        listed = ", ".join(map(str, addresses.to_pylist()))
-        rows = self.read([_CREATED], f"{ROW_ADDRESS} IN ({listed})", row_address=True)
+        fragments = np.unique(addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)).tolist()
+        rows = self.read([_CREATED], fragments=fragments, row_address=True)
         positions = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
         return rows[_CREATED].combine_chunks().take(positions).cast(pa.uint64())
 

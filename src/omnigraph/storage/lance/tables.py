@@ -15,6 +15,7 @@ from omnigraph.errors import HeadMoved, OmniError
 from omnigraph.ids import OperationId, Version
 from omnigraph.limits import (
     DELETIONS_CACHED_MAX,
+    REPLACED_ROWS_MAX,
     SPAN_ROWS_DISTANT_MAX,
     SPAN_ROWS_MAX,
     TABLE_HANDLES_MAX,
@@ -199,6 +200,18 @@ class LanceTables:
         fragments = stage.write(base, data, base.table.schema, row_ids=row_ids)
         return stage.receipt(base, fragments)
 
+    def takes_over(self, replaced: int) -> bool:
+        """Tell whether workers that replace so many rows write them for an append and a takeover."""
+        return replaced > REPLACED_ROWS_MAX and self._datasets.unofficial
+
+    def write_successors(self, at: TableAt, data: Data, successors: Successors) -> Written:
+        """Write rows that are appended first and take the place of others in the commit after it."""
+        base = self._base(at)
+        fragments = stage.write(base, data, base.table.schema)
+        return replace(
+            stage.receipt(base, fragments), inherited=stage.inherit(fragments, successors)
+        )
+
     def read_written(self, at: TableAt, written: Written, columns: Sequence[str]) -> pa.Table:
         """Read plain columns of fragments that `write` wrote beside a version and no one committed."""
         names = data_files(stage.decode_fragments([written]))
@@ -272,6 +285,15 @@ class LanceTables:
         record(Cost.STAGE_MERGE_ROWS, change.added)
         return self._staged(at, StagedKind.MERGE, change)
 
+    def stage_marked_takeover(
+        self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
+    ) -> Staged:
+        """Describe the commit after the append of written rows, in which successors take the place of marked rows."""
+        change = stage.describe_takeover(self._base(at), written, marked)
+        record(Cost.STAGE_MERGE)
+        record(Cost.STAGE_MERGE_ROWS, change.added)
+        return self._staged(at, StagedKind.MERGE, change)
+
     def stage_append(
         self, at: TableAt, data: Data | None, *, parts: Sequence[Written] = ()
     ) -> Staged:
@@ -281,6 +303,12 @@ class LanceTables:
         record(Cost.STAGE_APPEND)
         record(Cost.STAGE_APPEND_ROWS, change.added)
         return self._staged(at, StagedKind.APPEND, change)
+
+    def move_append(self, staged: Staged, at: TableAt) -> Staged:
+        """Describe a staged append on another version of its table, with the same columns; its files stay."""
+        before = cast(Transaction, staged.transaction)
+        transaction = Transaction(at.version, before.operation)
+        return replace(staged, at=at, uuid=transaction.uuid, transaction=transaction)
 
     @contextmanager
     def reuse_appends(self, unused: Sequence[tuple[Staged, pa.Table]]) -> Iterator[None]:
@@ -505,7 +533,9 @@ class LanceTables:
         if drafts is None:
             return None
         ours = commit.name_operation(cast(Transaction, staged.transaction), operation_id, actor)
-        draft = drafts.make_for_group(at, ours, self._datasets.location_of(at), land)
+        draft = drafts.make_for_group(
+            at, ours, self._datasets.location_of(at), land, lambda base: self.open(base).count()
+        )
         return draft and replace(draft, landed=replace(draft.landed, digests=staged.digests))
 
     def land_drafts(self, drafts: Sequence[Draft]) -> None:
@@ -516,11 +546,14 @@ class LanceTables:
         newest = {draft.landed.at.path: draft.landed.at for draft in drafts}
         for path in newest:
             self._landed.pop((path, None))
+        # Files first: a manifest must never be more durable than what it names.
+        self._datasets.settle(drafts[0].landed.at.path)
         made.land(drafts)
         record(Cost.TABLE_COMMITS, len(drafts))
         for path, at in newest.items():
             self._landed.put((path, None), at.version)
-        self._open_soon(newest.values())
+        if self._datasets.root.is_distant:
+            self._open_soon(newest.values())
 
     def _open_soon(self, versions: Iterable[TableAt]) -> None:
         """Open what the next writers will ask for, while the present one goes on."""

@@ -128,6 +128,10 @@ class StoreObjects:
         stamps = {self._relative(item["path"]): _token(item) for item in found["objects"]}
         return {path: stamps[path] for path in paths if path in stamps}
 
+    def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
+        """Tell whether texts still have the stamps that they had, and the others still are not there."""
+        return self.stamps(paths) == stamps
+
     # ---- writing
 
     def put(self, path: str, text: str) -> str:

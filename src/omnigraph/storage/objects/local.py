@@ -7,7 +7,7 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -113,6 +113,27 @@ class LocalObjects:
                 found[path] = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
         record(Cost.OBJECT_LISTS)
         return found
+
+    def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
+        """Tell whether texts still have the stamps that they had, and the others still are not there.
+
+        Every read asks this, so a missing text is looked for without the error that `stat` would make.
+        """
+        directory = self._directory
+        for path in paths:
+            expected = stamps.get(path)
+            if expected is None:
+                if os.access(directory + path, os.F_OK):
+                    return False
+                continue
+            try:
+                seen = os.stat(directory + path)
+            except OSError:
+                return False
+            if expected != (seen.st_ino, seen.st_mtime_ns, seen.st_size):
+                return False
+        record(Cost.OBJECT_LISTS)
+        return True
 
     # ---- writing
 

@@ -91,6 +91,10 @@ class Objects(Protocol):
         """Give each text of one directory a stamp that changes when the text does; a missing text has none."""
         ...
 
+    def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
+        """Tell whether texts still have the stamps that they had, and the others still are not there."""
+        ...
+
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below a directory, if there is anything."""
         ...

@@ -97,7 +97,7 @@ def branch_merge(
             raise typer.Exit(exit_code(error)) from error
         body = result.to_dict()
         if delete_branch and not dry_run:
-            body |= _delete(graph, source)
+            body |= _delete(graph, source, into)
         if json:
             say_json(body)
         else:
@@ -106,10 +106,10 @@ def branch_merge(
             raise typer.Exit(exit_code(MergeConflicts(result.conflicts, result.conflicts_total)))
 
 
-def _delete(graph: "Graph", name: str) -> dict[str, Any]:
-    """Delete the merged branch; a refusal is only a warning, because the merge is done."""
+def _delete(graph: "Graph", name: str, target: str) -> dict[str, Any]:
+    """Delete the merged branch unless it was written since; a refusal is only a warning, because the merge is done."""
     try:
-        graph.branch_delete(name)
+        graph.branch_delete(name, merged_into=target)
     except OmniError as error:
         note(f"warning: branch {name} was merged but not deleted: {error}")
         return {"branch_deleted": False, "branch_delete_error": str(error)}

@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.requests import Request as HttpRequest
 from starlette.types import Message, Receive
 
 from omnigraph.cancellation import Cancellation
@@ -19,6 +17,8 @@ from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.calls import Call, read_timeout
 from omnigraph.surfaces.http.gate import Ask
 from omnigraph.surfaces.http.replies import Reply
+from omnigraph.surfaces.http.requests import Headers
+from omnigraph.surfaces.http.requests import Request as HttpRequest
 from omnigraph.surfaces.http.routes import ROUTES
 from omnigraph.surfaces.http.served import Served, ServedGraph
 from omnigraph.surfaces.http.shapes import check_shape

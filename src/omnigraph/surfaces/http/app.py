@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.cancellation import Cancellation
@@ -14,14 +12,17 @@ from omnigraph.errors import ReadCancelled
 from omnigraph.logs import get_logger
 from omnigraph.runtime import SYSTEM, Runtime
 from omnigraph.surfaces.http import calls, pages
+from omnigraph.surfaces.http.access import AccessLog
 from omnigraph.surfaces.http.admission import METADATA_BYTES
 from omnigraph.surfaces.http.agents import Agents, is_loopback
+from omnigraph.surfaces.http.at_once import AtOnce
 from omnigraph.surfaces.http.calls import Call
 from omnigraph.surfaces.http.cors import Cors
 from omnigraph.surfaces.http.failures import body_of, headers_of, status_of
 from omnigraph.surfaces.http.metrics import MEDIA, Metrics
 from omnigraph.surfaces.http.openapi import describe_api
 from omnigraph.surfaces.http.replies import JSON, NDJSON, Reply, Stream, encode_json, reply_json
+from omnigraph.surfaces.http.requests import CallerGone, Headers, Request, RequestIds
 from omnigraph.surfaces.http.routes import ROUTES
 from omnigraph.surfaces.http.routing import BodyKind, Match, Route, Router
 from omnigraph.surfaces.http.served import Served, ServedGraph
@@ -56,10 +57,7 @@ class _Exchange:
     @property
     def template(self) -> str:
         """The path of the route, as the description spells it."""
-        if self.match is None:
-            return "unknown"
-        flat = self.match.graph_id is None
-        return self.match.route.path if flat else "/graphs/{graph_id}" + self.match.route.path
+        return "unknown" if self.match is None else self.match.template
 
 
 class Application:
@@ -71,7 +69,12 @@ class Application:
         self._metrics = Metrics(served)
         self._cors = Cors(served.origins)
         flat = served.default is not None
-        self._router = Router((*self._describe_itself(flat), MCP, *ROUTES), flat=flat)
+        routes = (*self._describe_itself(flat), MCP, *ROUTES)
+        self._router = Router(routes, flat=flat, graphs=served.graphs)
+        self._ids, self._log = RequestIds(runtime), AccessLog(self._metrics, runtime)
+        self.at_once = AtOnce(
+            served=served, router=self._router, ids=self._ids, log=self._log, runtime=runtime
+        )
         self._readers = ThreadPoolExecutor(READERS_MAX, "omnigraph-read")
         self._writers = ThreadPoolExecutor(WRITERS_MAX, "omnigraph-write")
         self._streamers = ThreadPoolExecutor(served.exports.count + 2, "omnigraph-stream")
@@ -104,62 +107,88 @@ class Application:
         request = Request(scope, receive)
         exchange = _Exchange(
             request=request,
-            request_id=calls.read_request_id(request.headers) or self._runtime.new_id(),
+            request_id=self._ids.choose(request.headers),
             began=self._runtime.monotonic(),
         )
         try:
             answer = await self._answer(exchange)
-        except ClientDisconnect:
-            # Nothing was begun, and nobody waits for an answer.
+        except CallerGone:
             return
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             answer = self._refuse(exchange, error)
         try:
             await self._send(exchange, answer, send)
         finally:
-            self._note(exchange)
+            self._log.note(
+                began=exchange.began,
+                route=exchange.template,
+                method=request.method,
+                status=exchange.status,
+                actor=exchange.actor,
+                graph=None if exchange.match is None else exchange.match.graph_id,
+                request_id=exchange.request_id,
+            )
 
     # ---- gates
 
     async def _answer(self, exchange: _Exchange) -> Reply | Stream:
         request = exchange.request
+        match = self._router.find_plain(request.method, request.raw_path)
+        if match is None:
+            return self._answer_page(request) or await self._answer_named(exchange)
+        if not self._is_open(match.route, request):
+            exchange.match = match
+            exchange.actor = self._authenticate(request.headers)
+        return await self._answer_match(exchange, match)
+
+    def _answer_page(self, request: Request) -> Reply | None:
+        """Answer what a browser asks before it asks for a graph."""
         preflight = self._cors.answer_preflight(request)
         if preflight is not None:
             return preflight
-        path = calls.split_path(request.scope["raw_path"])
-        page = pages.find_page(self.served, request, path)
-        if page is not None:
-            return page
+        path = calls.split_path(request.raw_path)
         if path == pages.START:
             return pages.describe_start(self.served, self._authenticate(request.headers))
-        is_open = False
+        return pages.find_page(self.served, request, path)
+
+    async def _answer_named(self, exchange: _Exchange) -> Reply | Stream:
+        """Answer a path with names in it, or refuse an unknown one."""
+        request, is_open = exchange.request, False
         try:
-            exchange.match = self._router.find(request.method, path)
-            is_open = self._is_open(exchange.match.route, request)
+            match = self._router.find(request.method, calls.split_path(request.raw_path))
+            exchange.match, is_open = match, self._is_open(match.route, request)
         finally:
             # Who has no token learns nothing, not even which routes there are.
             if not is_open:
                 exchange.actor = self._authenticate(request.headers)
-        match = exchange.match
-        target = None if match.route.of_server else self.served.find_graph(match.graph_id)
-        exchange.writes = match.route.writes and not _is_stored_read(match, target)
-        if target is not None and match.route.operation == MCP.operation:
-            return await self._agents.answer(request, target, exchange.actor, exchange.request_id)
-        if match.route.action is not None:
-            self.served.gate.require_possible(
-                match.route.action,
-                exchange.actor,
-                None if target is None else target.graph.guard,
-                writes=exchange.writes,
+        return await self._answer_match(exchange, match)
+
+    async def _answer_match(self, exchange: _Exchange, match: Match) -> Reply | Stream:
+        """Take the request of a known actor to the graph, through the gate, and to its handler."""
+        exchange.match, route = match, match.route
+        target = None if route.of_server else self.served.find_graph(match.graph_id)
+        exchange.writes = route.writes and not _is_stored_read(match, target)
+        if target is not None and route.operation == MCP.operation:
+            return await self._agents.answer(
+                exchange.request, target, exchange.actor, exchange.request_id
             )
-        if not exchange.writes:
-            call = await self._read_call(exchange, target)
-            return await self._run_read(exchange, call)
-        return await self._write(exchange, target)
+        self._authorize(exchange, target)
+        if exchange.writes:
+            return await self._write(exchange, target)
+        return await self._run_read(exchange, await self._read_call(exchange, target))
+
+    def _authorize(self, exchange: _Exchange, target: ServedGraph | None) -> None:
+        assert exchange.match is not None
+        action = exchange.match.route.action
+        if action is not None:
+            guard = None if target is None else target.graph.guard
+            self.served.gate.require_possible(action, exchange.actor, guard, writes=exchange.writes)
 
     def _is_open(self, route: Route, request: Request) -> bool:
         if route.open_on_loopback:
-            return request.client is not None and is_loopback(request.client.host)
+            # Whom a proxy of this machine speaks for is elsewhere.
+            is_direct = "x-forwarded-for" not in request.headers
+            return is_direct and request.host is not None and is_loopback(request.host)
         return route.action is None and route.operation != MCP.operation
 
     def _authenticate(self, headers: Headers) -> str | None:
@@ -221,7 +250,7 @@ class Application:
         seconds: float | None,
     ) -> Reply | Stream:
         """Wait for a read that takes long, for its deadline, or for its caller to leave."""
-        gone = asyncio.ensure_future(_wait_until_gone(request))
+        gone = asyncio.ensure_future(request.wait_until_gone())
         try:
             await asyncio.wait((work, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -231,7 +260,7 @@ class Application:
             # A read that has not begun leaves its place in the queue.
             work.cancel()
             if gone.done():
-                raise ClientDisconnect
+                raise CallerGone
             raise ReadCancelled(seconds)
         finally:
             gone.cancel()
@@ -241,11 +270,12 @@ class Application:
     async def _read_call(self, exchange: _Exchange, target: ServedGraph | None) -> Call:
         assert exchange.match is not None
         request, match = exchange.request, exchange.match
-        shown = "/" + "/".join(calls.split_path(request.scope["raw_path"])[-1:])
         condition = calls.read_condition(
-            request.headers, conditional=match.route.conditional, path=shown
+            request.headers,
+            conditional=match.route.conditional,
+            raw_path=request.raw_path,
         )
-        query = calls.read_query(request.scope["query_string"], match.route.params)
+        query = calls.read_query(request.query_string, match.route.params)
         return Call(
             served=self.served,
             target=target,
@@ -330,7 +360,7 @@ class Application:
     ) -> None:
         """Send chunks as fast as their reader takes them; a failure leaves the answer visibly unfinished."""
         loop, guard = asyncio.get_running_loop(), exchange.guard or Cancellation()
-        gone = asyncio.ensure_future(_wait_until_gone(exchange.request))
+        gone = asyncio.ensure_future(exchange.request.wait_until_gone())
         gone.add_done_callback(lambda _: guard.cancel())
 
         def take() -> Any:
@@ -358,21 +388,6 @@ class Application:
             with suppress(asyncio.CancelledError):
                 await gone
 
-    def _note(self, exchange: _Exchange) -> None:
-        seconds = self._runtime.monotonic() - exchange.began
-        method = exchange.request.method
-        self._metrics.count(exchange.template, method, exchange.status, seconds)
-        _log.info(
-            "http.request",
-            method=method,
-            route=exchange.template,
-            status=exchange.status,
-            milliseconds=round(seconds * 1000, 3),
-            actor=exchange.actor,
-            graph=None if exchange.match is None else exchange.match.graph_id,
-            request_id=exchange.request_id,
-        )
-
 
 def _is_stored_read(match: Match, target: ServedGraph | None) -> bool:
     """Whether a route that may write runs a stored read: then it takes no slot of a writer."""
@@ -380,12 +395,6 @@ def _is_stored_read(match: Match, target: ServedGraph | None) -> bool:
         return False
     found = target.queries.by_name.get(match.names["name"])
     return found is not None and not found.mutation
-
-
-async def _wait_until_gone(request: Request) -> None:
-    """Wait until the caller has left."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _drop_answer(work: "asyncio.Future[Reply | Stream]") -> None:

@@ -54,9 +54,11 @@ def ask_create(call: Call) -> Iterator[Ask]:
 
 
 def ask_delete(call: Call) -> Iterator[Ask]:
-    """The end of a branch."""
+    """The end of a branch; whoever asks whether it is merged reads the other branch."""
     scope = ResourceScope.target_branch(_normal(call.path["branch"]))
     yield Ask(PolicyAction.BRANCH_DELETE, scope)
+    if call.text("merged_into") is not None:
+        yield Ask(PolicyAction.READ, ResourceScope.branch(_normal(call.text("merged_into"))))
 
 
 def ask_merge(call: Call) -> Iterator[Ask]:
@@ -153,7 +155,7 @@ def _ask_state(call: Call, name: str, branches: tuple[str, ...]) -> Iterator[Ask
 
 def _normal(name: str | None) -> str:
     """A branch as the engine will read it, so that blanks around a name change no decision."""
-    return branch_name(name or MAIN, "policy")
+    return branch_name(MAIN if name is None else name, "policy")
 
 
 def _ask_target(call: Call, action: PolicyAction) -> Iterator[Ask]:

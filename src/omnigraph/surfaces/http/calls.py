@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.datastructures import Headers
-from starlette.requests import Request
-
 from omnigraph.errors import (
     ResourceLimit,
     UnsupportedMedia,
@@ -21,12 +18,13 @@ from omnigraph.errors import (
 )
 from omnigraph.policy import PolicyAction, ResourceScope
 from omnigraph.surfaces.http.gate import Ask
+from omnigraph.surfaces.http.requests import Headers, Request
 from omnigraph.surfaces.http.served import Served, ServedGraph
 from omnigraph.values import dataclass
 
 CONDITION: Final = "omnigraph-if-graph-commit"
+TIMEOUT: Final = "x-timeout-ms"
 _COMMIT_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
-_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _PARAMS_MAX: Final = 256
 T = TypeVar("T", str, int)
 
@@ -82,10 +80,20 @@ class Call:
         ask = Ask(PolicyAction.READ, ResourceScope.branch(branch))
         return self.served.gate.allows(ask, self.actor, self.place.graph.guard)
 
+    def note_read(self, branch: str) -> None:
+        """Log that the actor reads a branch of a graph without a policy."""
+        ask = Ask(PolicyAction.READ, ResourceScope.branch(branch))
+        self.served.gate.note_unguarded(ask, self.actor, self.place.id)
+
     def text(self, name: str) -> str | None:
         """A parameter of the query string."""
         found = self.query.get(name)
         return found[0] if found else None
+
+    def text_or(self, name: str, default: str) -> str:
+        """A parameter of the query string, or what stands for it when it is not given; an empty one is given."""
+        found = self.text(name)
+        return default if found is None else found
 
     def needed(self, name: str) -> str:
         """A parameter of the query string that the route requires."""
@@ -106,7 +114,7 @@ class Call:
 
     def flag(self, name: str) -> bool:
         """A parameter that is `true` or `false`; false when it is not given."""
-        found = self.text(name) or "false"
+        found = self.text_or(name, "false")
         if found not in ("true", "false"):
             raise UserInputError(f"'{name}' is '{shorten(found)}', not true or false")
         return found == "true"
@@ -130,14 +138,18 @@ class Call:
 
 def split_path(raw: bytes) -> tuple[str, ...]:
     """Split the path as it was sent, then decode each segment: an encoded slash belongs to a name."""
+    # The target of a request may be no path: `OPTIONS *` asks about the server.
+    segments = raw.removeprefix(b"/").split(b"/")
     try:
-        return tuple(unquote_to_bytes(one).decode("utf-8") for one in raw.split(b"/")[1:])
+        return tuple(unquote_to_bytes(one).decode("utf-8") for one in segments)
     except UnicodeDecodeError as error:
         raise UserInputError("the path is no UTF-8 text; nothing was done") from error
 
 
 def read_query(raw: bytes, known: tuple[Param, ...]) -> dict[str, list[str]]:
     """Read the query string; refuse unknown names, and a second value where one is expected."""
+    if not raw and not any(param.required for param in known):
+        return {}
     found: dict[str, list[str]] = {}
     by_name = {param.name: param for param in known}
     try:
@@ -164,18 +176,13 @@ def read_query(raw: bytes, known: tuple[Param, ...]) -> dict[str, list[str]]:
     return found
 
 
-def read_request_id(headers: Headers) -> str | None:
-    """The request id that the caller chose, where it can be repeated safely."""
-    given = headers.get("x-request-id")
-    return given if given is not None and _REQUEST_ID.fullmatch(given) else None
-
-
-def read_condition(headers: Headers, *, conditional: bool, path: str) -> str | None:
+def read_condition(headers: Headers, *, conditional: bool, raw_path: bytes) -> str | None:
     """The commit that a conditional write expects; on other routes the header is refused, since ignoring it would write."""
-    given = headers.getlist(CONDITION)
+    given = headers.list_all(CONDITION)
     name = "Omnigraph-If-Graph-Commit"
     if not conditional:
         if given:
+            path = "/" + "/".join(split_path(raw_path)[-1:])
             raise UserInputError(
                 f"{name} is not read by {path}; nothing was done",
                 hint=f"send it to {path}/if-graph-commit" if path.count("/") else None,
@@ -190,7 +197,7 @@ def read_condition(headers: Headers, *, conditional: bool, path: str) -> str | N
 
 def read_key(headers: Headers) -> str | None:
     """The idempotency key of a write."""
-    given = headers.getlist("idempotency-key")
+    given = headers.list_all("idempotency-key")
     if len(given) > 1:
         raise UserInputError("Idempotency-Key is given twice; nothing was done")
     return given[0] if given else None
@@ -199,7 +206,7 @@ def read_key(headers: Headers) -> str | None:
 def read_timeout(headers: Headers, most: float) -> float | None:
     """Seconds that a read may take: as many as the caller allows, and no more than the server does; None is no bound."""
     bound = most or None
-    given = headers.get("x-timeout-ms")
+    given = headers.get(TIMEOUT)
     if given is None:
         return bound
     if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:
@@ -230,7 +237,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     if announced is not None and announced > limit:
         raise _too_large(limit, announced)
     chunks, size = [], 0
-    async for chunk in request.stream():
+    async for chunk in request.chunks():
         size += len(chunk)
         if size > limit:
             raise _too_large(limit, announced or size)
@@ -257,6 +264,8 @@ def require_media(headers: Headers, wanted: str) -> None:
     """Refuse a body of another kind; one that does not say what it is passes."""
     given = headers.get("content-type")
     if given is None:
+        return
+    if given == wanted:
         return
     kind, _, parameters = given.partition(";")
     charset = re.search(r"charset\s*=\s*\"?([\w-]+)", parameters, re.IGNORECASE)
@@ -300,7 +309,7 @@ def parse_json(body: bytes) -> Any:
             f"the body is no UTF-8 text (byte {error.start}); nothing was done"
         ) from error
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_make_object)
+        return _DECODER.decode(text)
     except RecursionError as error:
         raise UserInputError("the body is nested too deeply; nothing was done") from error
     except ValueError as error:
@@ -316,3 +325,6 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("an object has the same name twice")
     return found
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_make_object)

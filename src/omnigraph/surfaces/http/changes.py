@@ -19,6 +19,11 @@ FILTERS = (
     Param(name="page_token", text="Continue after an earlier page."),
 )
 
+AUTHORED = (
+    Param(name="property", repeatable=True, text="Only updates of this property."),
+    Param(name="actor", repeatable=True, text="Only what commits of this actor changed."),
+)
+
 
 def _read_filters(call: Call) -> dict[str, Any]:
     names = {"kinds": "kind", "types": "type", "ops": "op"}
@@ -45,8 +50,11 @@ def diff(call: Call) -> Reply:
         base,
         head,
         **_read_filters(call),
+        properties=call.texts("property"),
+        actors=call.texts("actor"),
         limit=call.count("limit"),
         page_token=call.text("page_token"),
+        shows=call.may_read,
     )
     token = {} if page.next_page_token is None else {"next_page_token": page.next_page_token}
     return reply_json(
@@ -70,7 +78,7 @@ def poll_changes(call: Call) -> Reply:
     page = call.place.graph.change_page(
         branch=call.text("branch"),
         cursor=call.text("cursor"),
-        start=call.text("start") or "now",
+        start=call.text_or("start", "now"),
         page_token=call.text("page_token"),
         limit=call.count("limit"),
         **_read_filters(call),

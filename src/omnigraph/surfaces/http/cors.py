@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from starlette.requests import Request
-
 from omnigraph.errors import ConfigError
 from omnigraph.surfaces.http.replies import Reply
+from omnigraph.surfaces.http.requests import Request
 
 _METHODS: Final = "GET, POST, DELETE, HEAD"
 _ACCEPTED: Final = "Authorization, Content-Type, Omnigraph-If-Graph-Commit, If-Match, If-None-Match, Range, Idempotency-Key, X-Request-Id"
@@ -23,7 +22,7 @@ class Cors:
 
     def headers_of(self, request: Request) -> dict[str, str]:
         """The headers for the page that asks; none for an origin that is not in the list."""
-        origin = self._find_origin(request)
+        origin = self._find_origin(request) if self._origins else None
         if origin is None:
             return {}
         return {

@@ -10,6 +10,8 @@ from omnigraph.api.reports import Examination
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.model import Catalog, EdgeType, TableType
 from omnigraph.compile.check import check
+from omnigraph.compile.checked import Checked
+from omnigraph.compile.choices import find_choices
 from omnigraph.compile.complete import complete as list_completions
 from omnigraph.compile.descriptor import describe_value
 from omnigraph.compile.lint import lint_report
@@ -33,6 +35,8 @@ NEIGHBOURS_MAX: Final = 1_000
 """Edges of one type and direction that a page may ask for."""
 PATHS_MAX: Final = 10
 """Paths between two nodes that a page may ask for."""
+VERSIONS_KEPT: Final = 10
+"""Versions of each table that a preview of cleanup keeps, unless the caller names another number."""
 NODES_MAX: Final = 20_000
 EDGES_MAX: Final = 60_000
 """What a drawing may be asked to hold."""
@@ -89,10 +93,16 @@ def _describe_query(query: Query, source: Source, catalog: Catalog) -> dict[str,
     return {
         "name": query.name.text,
         "writes": query.is_mutation,
-        "parameters": [
-            describe_value(name, one.type).to_dict() for name, one in checked.params.items()
-        ],
+        "parameters": _describe_parameters(checked),
     }
+
+
+def _describe_parameters(checked: Checked) -> list[dict[str, Any]]:
+    choices = {name: {"choices": list(found)} for name, found in find_choices(checked).items()}
+    return [
+        describe_value(name, one.type).to_dict() | choices.get(name, {})
+        for name, one in checked.params.items()
+    ]
 
 
 def complete(call: Call) -> Reply:
@@ -139,6 +149,8 @@ def _spell_type(type_: TableType, found: TypeDescription) -> dict[str, Any]:
         "kind": "edge" if isinstance(type_, EdgeType) else "node",
         "name": type_.name,
         "rows": found.rows,
+        "bytes": found.bytes,
+        "fragments": found.fragments,
         "description": type_.description,
         "properties": [],
     }
@@ -177,7 +189,7 @@ def neighbours(call: Call) -> Reply:
         call.needed("type"),
         call.needed("id"),
         edge=call.text("edge"),
-        direction=call.text("direction") or "both",  # type: ignore[arg-type]
+        direction=call.text_or("direction", "both"),  # type: ignore[arg-type]
         limit=limit,
     )
     return reply_json(found.to_dict())
@@ -204,6 +216,9 @@ def diff_graph(call: Call) -> Reply:
         call.needed("head"),
         types=call.texts("type"),
         ops=call.texts("operation"),  # type: ignore[arg-type]
+        properties=call.texts("property"),
+        actors=call.texts("actor"),
+        shows=call.may_read,
         nodes_max=min(call.count("limit_nodes") or NODES_DRAWN, NODES_MAX),
         edges_max=min(call.count("limit_edges") or EDGES_DRAWN, EDGES_MAX),
     )
@@ -219,6 +234,7 @@ def log_graph(call: Call) -> Reply:
         call.texts("branch"),
         limit=min(call.count("limit") or COMMITS_DRAWN, COMMITS_MAX),
         before=call.text("before"),
+        counts=call.flag("counts"),
         shows=call.may_read,
     )
     return reply_json(found.to_dict())
@@ -236,6 +252,26 @@ def doctor(call: Call) -> Reply:
     """Show what is wrong with a graph, and what to do about it; branches that the actor may not read are left out."""
     found = call.place.graph.doctor()
     return reply_json(Examination(_keep_readable(call, found, lambda one: one.branch)).to_dict())
+
+
+def cleanup_preview(call: Call) -> Reply:
+    """Show what cleanup would remove, by table; names of forks are those of branches, and stay with who runs it."""
+    keep = call.count("keep")
+    found = call.place.graph.cleanup_preview(keep=VERSIONS_KEPT if keep is None else keep)
+    return reply_json(
+        {
+            "tables": [
+                {
+                    "table_key": one.table_key,
+                    "versions_removed": one.versions_removed,
+                    "bytes_removed": one.bytes_removed,
+                    "forks_removed": len(one.forks_removed),
+                    "dropped": one.dropped,
+                }
+                for one in found.tables
+            ]
+        }
+    )
 
 
 def recoveries(call: Call) -> Reply:

@@ -90,8 +90,18 @@ class Gate:
                 return _deny("no policy of the server allows to list its graphs")
             return self.server_policy.decide(actor, ask.action, ask.scope)
         decision = guard.decide(actor, ask.action, ask.scope)
-        if decision is not None or not self.has_tokens:
-            return decision
+        return decision if decision is not None else self._decide_unguarded(ask)
+
+    def note_unguarded(self, ask: Ask, actor: str | None, graph: str | None) -> None:
+        """Log what is allowed in a graph without a policy, as `require` does."""
+        decision = self._decide_unguarded(ask)
+        if decision is not None:
+            _log_decision(ask, actor, decision, graph)
+
+    def _decide_unguarded(self, ask: Ask) -> Decision | None:
+        """Decide where the graph has no policy; None where everyone may."""
+        if not self.has_tokens:
+            return None
         if ask.action is PolicyAction.READ:
             return Decision(allowed=True, message="allowed: actors with tokens may read")
         return _deny(

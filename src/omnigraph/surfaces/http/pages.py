@@ -1,10 +1,9 @@
 """The explorer's own requests: the files of its page, and what the page must know before it asks for more."""
 
-from starlette.requests import Request
-
 from omnigraph.errors import MethodNotAllowed
 from omnigraph.policy import PolicyAction
 from omnigraph.surfaces.http.replies import Reply, reply_json
+from omnigraph.surfaces.http.requests import Request
 from omnigraph.surfaces.http.served import Served
 from omnigraph.surfaces.ui.files import FRAMED_POLICY, find_file
 

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 from io import BytesIO, RawIOBase
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from omnigraph.api.graph import Graph
+from omnigraph.api.lookups import look_up
 from omnigraph.api.query_results import QueryResult, QueryStream
 from omnigraph.api.results import Commit
 from omnigraph.api.wire import spell_branches, spell_commits
@@ -15,9 +16,11 @@ from omnigraph.engine.history.feed import decode_token, encode_token
 from omnigraph.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
 from omnigraph.ids import MAIN, RECOVERY_ACTOR
 from omnigraph.surfaces.http.calls import Call
-from omnigraph.surfaces.http.replies import ARROW, PARQUET, Reply, Stream, reply_json
+from omnigraph.surfaces.http.replies import ARROW, JSON, PARQUET, Reply, Stream, reply_json
 
 _PAGE = "og1c."
+_ANY_MEDIA: Final = "*/*"
+_JSON_WANTED: Final = frozenset({_ANY_MEDIA, JSON})
 
 
 def snapshot(call: Call) -> Reply:
@@ -65,6 +68,19 @@ def query(call: Call) -> Reply | Stream:
     if PARQUET in call.headers.get("accept", "").lower():
         return stream_parquet(graph.stream(text, name, params, **arguments))
     return reply_rows(call, graph.query(text, name, params, **arguments))
+
+
+def look_up_query(call: Call) -> Reply | None:
+    """Answer a read of main that is a lookup in memory; None for any other, and for what only a thread may refuse."""
+    body, headers = call.body, call.headers
+    is_plain = body.get("branch") is None and body.get("snapshot") is None
+    if not is_plain or headers.get("accept", _ANY_MEDIA) not in _JSON_WANTED:
+        return None
+    found = look_up(call.place.graph, body["query"], body.get("name"), body.get("params"))
+    if found is None:
+        return None
+    call.note_read(MAIN)
+    return reply_rows(call, found)
 
 
 def explain(call: Call) -> Reply:
@@ -119,7 +135,9 @@ def reply_rows(call: Call, result: QueryResult, without: tuple[str, ...] = ()) -
         hint = "add `limit` to the query, or export the types"
         raise ResourceLimit("result_rows", most, len(result), hint=hint)
     body = result.to_dict()
-    return reply_json({name: value for name, value in body.items() if name not in without})
+    for name in without:
+        del body[name]
+    return reply_json(body)
 
 
 def wants_arrow(call: Call) -> bool:

@@ -49,5 +49,7 @@ def reply_write(value: Mapping[str, Any]) -> Reply:
 
 def encode_json(value: Any) -> bytes:
     """Encode a JSON document; half of a surrogate pair, which no UTF-8 spells, becomes a question mark."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return _ENCODER.encode(value).encode("utf-8", "replace")
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

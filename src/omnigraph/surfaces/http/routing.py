@@ -54,6 +54,8 @@ class Route:
     statuses: tuple[int, ...] = ()
     successor: str | None = None
     """The route that replaces this deprecated one."""
+    look_up: Callable[[Call], Reply | None] | None = None
+    """Answers at once, in the loop of the server, what is in memory; None for anything that takes a thread."""
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -79,17 +81,34 @@ class Match:
     names: Mapping[str, str]
     graph_id: str | None
 
+    @property
+    def template(self) -> str:
+        """The path of the route, as the description spells it."""
+        return self.route.path if self.graph_id is None else "/graphs/{graph_id}" + self.route.path
+
 
 class Router:
     """Finds the route of a request."""
 
-    def __init__(self, routes: Iterable[Route], *, flat: bool) -> None:
+    def __init__(self, routes: Iterable[Route], *, flat: bool, graphs: Iterable[str]) -> None:
         self._flat = flat
         self._of_server: dict[tuple[str, ...], dict[str, Route]] = {}
         self._of_graph: dict[tuple[str, ...], dict[str, Route]] = {}
+        self._plain: dict[tuple[str, bytes], Match] = {}
+        """The routes of served graphs without names in their paths, by method and path as they are sent."""
+        ids = (*([None] if flat else ()), *graphs)
         for route in routes:
             table = self._of_server if route.of_server else self._of_graph
             table.setdefault(route.segments, {})[route.method] = route
+            if "{" not in route.path:
+                for id in (None,) if route.of_server else ids:
+                    match = Match(route=route, names={}, graph_id=id)
+                    path = route.path if id is None else f"/graphs/{id}{route.path}"
+                    self._plain[route.method, path.encode()] = match
+
+    def find_plain(self, method: str, raw_path: bytes) -> Match | None:
+        """Find the route of a path that is spelt as the description spells it; `find` knows the others."""
+        return self._plain.get((method, raw_path))
 
     def find(self, method: str, path: tuple[str, ...]) -> Match:
         """Find the route of a path; an unknown path and an unknown method are refused."""

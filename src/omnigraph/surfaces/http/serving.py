@@ -12,16 +12,14 @@ from types import FrameType
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from omnigraph.errors import ConfigError
 from omnigraph.logs import get_logger
 from omnigraph.pipeline.memory import keep_little
-from omnigraph.runtime import SYSTEM
 from omnigraph.surfaces.http.app import Application
 from omnigraph.surfaces.http.boot import boot
 from omnigraph.surfaces.http.options import Options
-from omnigraph.surfaces.http.replies import encode_json
+from omnigraph.surfaces.http.protocol import Protocol
 
 EXIT_ABANDONED: Final = 1
 
@@ -74,12 +72,13 @@ def configure(app: Application, options: Options) -> uvicorn.Config:
     """How uvicorn runs our application."""
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(options.shutdown_seconds)),
     )
 
@@ -129,27 +128,6 @@ class _Server(uvicorn.Server):
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP as uvicorn reads it; what is no HTTP at all is refused in our words."""
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Refuse what cannot be read, and close the connection."""
-        body = encode_json(
-            {
-                "error": "the request is no HTTP/1.1 that can be read; nothing was done",
-                "code": "bad_request",
-                "kind": "user_input",
-                "request_id": (request_id := SYSTEM.new_id()),
-            }
-        )
-        head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
 
 
 # ---- logs

@@ -1,5 +1,7 @@
 """Typed dictionaries at run time: checks a JSON value against one, and describes it as JSON Schema."""
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -22,17 +24,13 @@ def check_shape(shape: Any, value: object) -> dict[str, Any]:
     """Give a request body that fits a shape; refuse unknown names, missing ones and wrong types."""
     if not isinstance(value, dict):
         raise UserInputError(f"the body is {_name_of(value)}, not a JSON object; nothing was done")
-    fields = _fields(shape)
+    checks = _make_checks(shape)
     for name, found in value.items():
-        if name not in fields:
-            near = suggestion(did_you_mean(name, fields))
-            known = ", ".join(fields)
-            raise UserInputError(
-                f"field '{shorten(name)}' is unknown{near}; nothing was done",
-                hint=f"fields: {known}",
-            )
-        if not _fits(fields[name], found):
-            wanted = _spell(fields[name])
+        fits = checks.get(name)
+        if fits is None:
+            raise _refuse_unknown(name, _fields(shape))
+        if not fits(found):
+            wanted = _spell(_fields(shape)[name])
             raise UserInputError(
                 f"field '{name}' is {_name_of(found)}, not {wanted}; nothing was done"
             )
@@ -42,7 +40,17 @@ def check_shape(shape: Any, value: object) -> dict[str, Any]:
     return value
 
 
-def _fields(shape: Any) -> dict[str, Any]:
+def _refuse_unknown(name: str, fields: Mapping[str, Any]) -> UserInputError:
+    near = suggestion(did_you_mean(name, fields))
+    return UserInputError(
+        f"field '{shorten(name)}' is unknown{near}; nothing was done",
+        hint=f"fields: {', '.join(fields)}",
+    )
+
+
+@cache
+def _fields(shape: Any) -> Mapping[str, Any]:
+    """Read the fields of a shape, once: that takes as long as a query by key."""
     return {name: _bare(hint) for name, hint in get_type_hints(shape, include_extras=True).items()}
 
 
@@ -50,21 +58,27 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is NotRequired else hint
 
 
-def _fits(hint: Any, value: object) -> bool:
+@cache
+def _make_checks(shape: Any) -> Mapping[str, Callable[[object], bool]]:
+    """Make the check of each field, once for all requests."""
+    return {name: _make_check(hint) for name, hint in _fields(shape).items()}
+
+
+def _make_check(hint: Any) -> Callable[[object], bool]:
     origin = get_origin(hint)
     if hint is Any:
-        return True
+        return lambda _: True
     if origin in _UNIONS:
-        return any(_fits(one, value) for one in get_args(hint))
+        checks = tuple(_make_check(one) for one in get_args(hint))
+        return lambda value: any(fits(value) for fits in checks)
     if origin is Literal:
-        return isinstance(value, str) and value in get_args(hint)
+        return lambda value: isinstance(value, str) and value in get_args(hint)
     if origin is list:
-        return isinstance(value, list) and all(_fits(get_args(hint)[0], one) for one in value)
-    if origin is dict:
-        return isinstance(value, dict)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
+        each = _make_check(get_args(hint)[0])
+        return lambda value: isinstance(value, list) and all(each(one) for one in value)
+    # What JSON gives has exactly these types, so that a truth value is no whole number.
+    wanted = dict if origin is dict else hint
+    return lambda value: type(value) is wanted
 
 
 _NAMES = {

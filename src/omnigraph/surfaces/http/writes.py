@@ -47,6 +47,11 @@ def _pick(body: dict[str, Any], name: str, former: str, *, required: bool = Fals
     return given[0] if given else None
 
 
+def _name_branch(body: Mapping[str, Any], field: str) -> str:
+    """The branch that a field names, main without it; an empty name is refused where it is used."""
+    return MAIN if body.get(field) is None else str(body[field])
+
+
 # ---- loads
 
 
@@ -58,7 +63,7 @@ def load(call: Call) -> Reply:
 def ingest(call: Call) -> Reply:
     """Load JSON lines; a missing branch is made from main."""
     return _load(
-        call, _encode(call.body["data"]), {**call.body, "from": call.body.get("from") or MAIN}
+        call, _encode(call.body["data"]), {**call.body, "from": _name_branch(call.body, "from")}
     )
 
 
@@ -113,7 +118,7 @@ def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
 def create_branch(call: Call) -> Reply:
     """Create a branch."""
     graph, name = call.place.graph, call.body["name"]
-    base = call.body.get("from") or MAIN
+    base = _name_branch(call.body, "from")
     made = graph.branch_create(name, from_branch=base, actor=call.actor, idempotency_key=call.key)
     return reply_json(spell_branch_create(graph.uri, base, made.name, call.actor))
 
@@ -121,7 +126,8 @@ def create_branch(call: Call) -> Reply:
 def delete_branch(call: Call) -> Reply:
     """Delete a branch."""
     graph, name = call.place.graph, call.path["branch"]
-    graph.branch_delete(name, actor=call.actor, idempotency_key=call.key)
+    into = call.text("merged_into")
+    graph.branch_delete(name, merged_into=into, actor=call.actor, idempotency_key=call.key)
     return reply_json(spell_branch_delete(graph.uri, name, call.actor))
 
 
@@ -131,7 +137,7 @@ def merge_branches(call: Call) -> Reply:
     source = body["source"]
     done = graph.merge(
         source,
-        into=body.get("target") or MAIN,
+        into=_name_branch(body, "target"),
         actor=call.actor,
         message=call.message,
         spark=False,
@@ -140,15 +146,15 @@ def merge_branches(call: Call) -> Reply:
     )
     shown = done.to_dict()
     if body.get("delete_branch"):
-        shown |= _delete_merged(call, source)
+        shown |= _delete_merged(call, source, done.target)
     return reply_write(shown)
 
 
-def _delete_merged(call: Call, name: str) -> dict[str, Any]:
-    """Delete the merged branch; a refusal is told beside the merge, which is done."""
+def _delete_merged(call: Call, name: str, target: str) -> dict[str, Any]:
+    """Delete the merged branch unless it was written since; a refusal is told beside the merge, which is done."""
     try:
         call.require(Ask(PolicyAction.BRANCH_DELETE, ResourceScope.target_branch(name.strip())))
-        call.place.graph.branch_delete(name, actor=call.actor)
+        call.place.graph.branch_delete(name, merged_into=target, actor=call.actor)
     except OmniError as error:
         return {"branch_deleted": False, "branch_delete_error": str(error)}
     return {"branch_deleted": True, "branch_delete_error": None}
@@ -158,7 +164,7 @@ def preview_merge(call: Call) -> Reply:
     """Show what a merge would do, and its conflicts."""
     body = call.body
     found = call.place.graph.merge(
-        body["source"], into=body.get("target") or MAIN, dry_run=True, spark=False
+        body["source"], into=_name_branch(body, "target"), dry_run=True, spark=False
     )
     return reply_json(found.to_dict())
 

@@ -228,6 +228,16 @@ def test_the_next_query_inside_an_open_block_is_where_the_brace_is_missing() -> 
     assert "query 'b' begins inside 'query a {' of line 1" in found.message
 
 
+def test_a_text_that_ends_inside_a_case_is_told_what_closes_it() -> None:
+    text = "query a() { match { $p: T } return { case when $p.x > 1 then 2 else 3"
+    found = first(text)
+    assert (found.code, found.fix) == ("Q003", "end } }")
+    assert "'case' of line 1" in found.message
+    # The next query begins inside of it, too.
+    found = first(text + "\nquery b() { delete T where a = 1 }")
+    assert (found.code, found.position.line) == ("Q003", 2)
+
+
 def test_reading_goes_on_at_an_indented_query_and_on_the_same_line() -> None:
     text = (
         "query a() { match { $p: T } return { $p }\n  query b() { delete T } query c() { delete T }"

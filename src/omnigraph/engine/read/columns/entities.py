@@ -44,6 +44,8 @@ _HASHED_PART = 4
 """Ids are hashed, rather than the texts that are looked up, if there are fewer than so many of them per text."""
 _COMPARED_MAX = 1 << 20
 """Up to this many comparisons, cached ids are compared one by one: an index takes longer."""
+_FOUND_MIN = 1_000
+"""From this many ids on, cached ids are looked through, unless they are indexed."""
 _WIDTH_ROWS = 1_000
 """The rows that are read to estimate the width of a text column."""
 
@@ -138,12 +140,16 @@ class Entities:
         """Find the entities with these ids; -1 for ids that do not exist."""
         if not len(self) or not len(texts):
             return np.full(len(texts), ABSENT, dtype=np.int64)
-        if len(texts) > LOOKUP_VALUES_MAX:
+        if len(texts) > LOOKUP_VALUES_MAX or self._prefers_finder(len(texts)):
             return self.id_finder()(texts)
         index = self._id_index(len(texts))
         if index is None:
             return self._look_up(texts)
         return np.array([index.row_id_of(text) for text in texts.to_pylist()], dtype=np.int64)
+
+    def _prefers_finder(self, wanted: int) -> bool:
+        """Whether many ids are looked for among cached ones that no index has: a look at all of them is done sooner than an index."""
+        return wanted > _FOUND_MIN and self.cached_id_index is None and self.has_cached(ID)
 
     def id_finder(self) -> Callable[[pa.Array], RowIds]:
         """Give what finds entities by many ids at a time; it holds the ids of all."""

@@ -17,6 +17,8 @@ _SPARSE = 4
 """A lookup table may have this many slots per row; sparser row ids are found by binary search."""
 _SPARSE_FREE = 1 << 20
 """A table this small is never too sparse."""
+_FEW_PART = 16
+"""Fewer row ids than one in this many rows are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,11 @@ class RowOffsets:
         if self.slots is not None:
             return self.slots[row_ids - self.low].astype(np.int64)
         assert self.order is not None
+        if len(row_ids) * _FEW_PART < self.rows:
+            # Each look takes four times as long through the order, but there is no pass over all entities.
+            found = np.searchsorted(self.row_ids, row_ids, sorter=self.order)
+            offsets = self.order[np.minimum(found, self.rows - 1)]
+            return np.where(self.row_ids[offsets] == row_ids, offsets, ABSENT)
         ascending = self.row_ids[self.order]
         found = np.minimum(np.searchsorted(ascending, row_ids), self.rows - 1)
         return np.where(ascending[found] == row_ids, self.order[found], ABSENT)

@@ -23,6 +23,7 @@ from omnigraph.values import dataclass
 
 _KEY_BITS = 62
 """Two integers with so many bits together fit in one integer."""
+_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 _PIECES_MAX = 64
 """Up to so many values are inserted by copying the slices between them, ten times as fast as `np.insert`."""
 
@@ -90,8 +91,10 @@ class Slots:
         """Find the slots of nodes; the slot past the end for no node and for an unknown node."""
         if self.known is None:
             found = nodes - self.low if self.low else nodes
-            outside = (found < 0) | (found >= self.size)
-            return np.where(outside, self.size, found) if outside.any() else found
+            # As unsigned integers, negative slots are beyond every node: one comparison checks both bounds.
+            if not len(found) or int(found.view(_UNSIGNED[found.dtype]).max()) < self.size:
+                return found
+            return np.where((found < 0) | (found >= self.size), self.size, found)
         if not self.size:
             return np.zeros(len(nodes), dtype=np.int64)
         found = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)

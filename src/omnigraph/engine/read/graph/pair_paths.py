@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.cancellation import check_cancelled
-from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds
+from omnigraph.engine.read.columns.row_ids import ABSENT, Mask, RowIds, count_up
 from omnigraph.engine.read.graph.path_search import (
     NOTHING_BARRED,
     Aim,
@@ -31,6 +31,9 @@ Distances = npt.NDArray[np.uint16]
 """Hops by the slot of a node."""
 
 _UNSEEN, _BARRED = 65535, 65534
+
+_PARTS = (0.25, 0.35, 0.5, 0.7, 1.0)
+"""The parts of the cost of a path with fewest hops within which a cheaper one is searched, one after another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,7 @@ class _Side:
         self.hops = 0
         self.distance: Distances = np.full(graph.width, _UNSEEN, dtype=np.uint16)
         self.distance[graph.slots.of(self.front)] = 0
+        self._last = np.empty(graph.width, dtype=np.int64)
 
     def bar(self, node: int) -> None:
         """Keep the search from a node."""
@@ -135,19 +139,26 @@ class _Side:
             assert walk.edges is not None, "paths are searched by edge"
             targets = targets[~np.isin(walk.edges, list(barred))]
         slots = self._graph.slots.of(targets)
-        fresh = np.unique(targets[self.distance[slots] == _UNSEEN])
+        unseen = self.distance[slots] == _UNSEEN
+        targets, slots = targets[unseen], slots[unseen]
         self.hops += 1
-        self.distance[self._graph.slots.of(fresh)] = self.hops
-        self.front = fresh
-        return fresh
+        self.distance[slots] = self.hops
+        self.front = targets[self._is_last(slots)]
+        return self.front
+
+    def _is_last(self, slots: RowIds) -> Mask:
+        """Mark the last of equal slots; nothing is sorted."""
+        places = count_up(len(slots))
+        self._last[slots] = places
+        return np.asarray(self._last[slots] == places)
 
 
 def _spread(graph: PathGraph, here: _Side, there: _Side, met: RowIds, hops: int) -> Distances:
     """Give the nodes between the start and where both sides met their distance from the end."""
     left, nodes = there.distance, met
     for taken in range(here.hops - 1, 0, -1):
-        before = np.unique(graph.back(nodes).walk(nodes).targets)
-        nodes = before[here.distance[graph.slots.of(before)] == taken]
+        before = graph.back(nodes).walk(nodes).targets
+        nodes = np.unique(before[here.distance[graph.slots.of(before)] == taken])
         left[graph.slots.of(nodes)] = hops - taken
     return left
 
@@ -160,13 +171,25 @@ def find_cheapest(
 ) -> Route | None:
     """Find the path of least cost between two different nodes, of at most `high` hops; None if there is none.
 
-    A path of fewest hops bounds the cost. What the way from a node to the end costs at least is searched from the
-    end, up to half of that bound, and keeps the search from the start to nodes that may be on the path.
+    A path of fewest hops bounds the cost, but often far from below: a part of that bound is tried first, then more of it,
+    since what lies within a cost grows with it much faster than the cost.
     """
     shortest = find_shortest(graph, start, end, high, barred)
     if shortest is None:
         return None
     most = add_costs(graph, next(shortest.first(1)).edges)
+    tried = (_find_within(graph, start, end, high, barred, most * part) for part in _PARTS)
+    return next(route for route in tried if route is not None)
+
+
+def _find_within(
+    graph: PathGraph, start: int, end: int, high: int, barred: Barred, most: float
+) -> Route | None:
+    """Find the path of least cost if it costs no more than `most`.
+
+    What the way from a node to the end costs at least is searched from the end, up to half of that, and keeps the
+    search from the start to nodes that may be on the path.
+    """
     half = loosen(most / 2)
     # The search from the end knows no barred edges, so that where it arrives at the start bounds nothing.
     none = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
@@ -179,8 +202,10 @@ def find_cheapest(
     aim = Aim(target=end, most=loosen(most), rest=rest)
     found = search(graph, np.array([start]), high, backward=False, aim=aim, barred=barred)
     labels = find_label(found, end)
-    nodes, edges = trace(found.layers, int(labels.hops[0]), labels.places)
     graph.store.release(back.nbytes + found.nbytes)
+    if not len(labels.hops):
+        return None
+    nodes, edges = trace(found.layers, int(labels.hops[0]), labels.places)
     path = tuple(edges[0].tolist())
     return Route(nodes=tuple(nodes[0].tolist()), edges=path, cost=add_costs(graph, path))
 

@@ -54,6 +54,7 @@ from omnigraph.limits import (
     LOOKUP_VALUES_MAX,
 )
 from omnigraph.logs import get_logger
+from omnigraph.pipeline.memory import release_freed
 from omnigraph.storage.arrow import column
 from omnigraph.storage.counters import Cost, record
 from omnigraph.storage.values import IndexKind
@@ -63,8 +64,8 @@ _log = get_logger(__name__)
 
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
-_TEXT_BYTES = 64
-"""What the two ids of an edge take while its ends are looked up: the ids of all nodes are hashed once for each part."""
+_TEXT_BYTES = 128
+"""What an edge takes while its ends are looked up, the ids and the integers found; the ids of all nodes are hashed once for each part."""
 _GONE_MAX = 1_000
 """Up to so many deleted edges are removed one by one; with more of them the adjacency is built again."""
 
@@ -155,8 +156,12 @@ class Topology:
                 whole, some = drop_dangling(ends)
                 dangling = dangling or some
                 yield whole.oriented(direction)
+                # Allocators keep what they freed, and every part would come on top of the one before.
+                del ends, whole
+                release_freed()
 
         built = build_in_parts(self._slots(direction), read(), unit, bytes_max)
+        release_freed()
         return self._keep(built, dangling)
 
     @property

@@ -126,6 +126,9 @@ def semi(operator: Semi, bindings: Bindings, inner: Bindings) -> Bindings:
 
 def attach(operator: Attach, bindings: Bindings, inner: Bindings, reader: Reader) -> Bindings:
     """Give every row what its matches in the inner block come to."""
+    counts = _count_by_row_id(operator, bindings, inner)
+    if counts is not None:
+        return bindings.with_value(operator.name, pa.array(counts))
     left, right = _encode(operator.on, bindings, inner)
     if operator.tally is None:
         return bindings.with_value(operator.name, pa.array(np.isin(left, right)))
@@ -141,6 +144,26 @@ def attach(operator: Attach, bindings: Bindings, inner: Bindings, reader: Reader
         nothing = repeat_value((), operator.tally.type, len(values))
         values = pc.if_else(pc.is_valid(values), values, nothing.cast(values.type))
     return bindings.with_value(operator.name, values)
+
+
+def _count_by_row_id(operator: Attach, bindings: Bindings, inner: Bindings) -> Integers | None:
+    """Count the matches of one variable in an array by row id; None for another value, or where such an array would be large."""
+    tally = operator.tally
+    if tally is None or tally.function != "count" or tally.argument is not None:
+        return None
+    if len(operator.on) != 1 or not bindings.rows:
+        return None
+    left, right = (rows.columns[operator.on[0]] for rows in (bindings, inner))
+    most = int(max(left.max(), right.max(initial=ABSENT)))
+    if most > _ROOM * (len(left) + len(right)) + 1024:
+        return None
+    # An outer variable without an entity has row id -1, and so the first place.
+    counts = sum_weights(right + 1, inner.weights, most + 2)
+    return counts[left + 1]
+
+
+_ROOM = 4
+"""An array by row id has at most so many places for each row."""
 
 
 def _encode(on: tuple[str, ...], bindings: Bindings, inner: Bindings) -> tuple[Integers, Integers]:

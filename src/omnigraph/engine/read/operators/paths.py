@@ -8,7 +8,14 @@ from omnigraph.cancellation import check_cancelled
 from omnigraph.compile.plan.operators import FindPaths
 from omnigraph.engine.read.bindings import Bindings
 from omnigraph.engine.read.columns.mixed_entities import MixedEntities, numbers_of
-from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, RowIds, lay_out_runs, no_row_ids
+from omnigraph.engine.read.columns.row_ids import (
+    ABSENT,
+    Integers,
+    RowIds,
+    count_up,
+    lay_out_runs,
+    no_row_ids,
+)
 from omnigraph.engine.read.graph.adjacency import NeighbourUnit, make_slots
 from omnigraph.engine.read.graph.pair_paths import Route, find_best, find_cheapest, find_shortest
 from omnigraph.engine.read.graph.path_search import (
@@ -22,9 +29,10 @@ from omnigraph.engine.read.graph.path_search import (
     store_labels,
 )
 from omnigraph.engine.read.graph.path_store import PathStore
+from omnigraph.engine.read.graph.reach import Step
 from omnigraph.engine.read.operators.expand import empty_result
 from omnigraph.engine.read.operators.path_weights import read_weights
-from omnigraph.engine.read.operators.steps import make_steps, read_bounds, read_count
+from omnigraph.engine.read.operators.steps import Steps, make_steps, read_bounds, read_count
 from omnigraph.engine.read.reader import Reader
 from omnigraph.errors import QueryError, ResourceLimit
 from omnigraph.limits import PATH_PAIRS_ALONE_MAX
@@ -88,7 +96,7 @@ def _read_path_bounds(operator: FindPaths, reader: Reader) -> tuple[int, int]:
 def _open_graph(operator: FindPaths, high: int, reader: Reader) -> PathGraph:
     steps = make_steps(operator, high, reader)
     forward, back = (steps.reversed(), steps) if operator.backward else (steps, steps.reversed())
-    edges, unit = reader.entities(operator.walked), NeighbourUnit.EDGE
+    edges = reader.entities(operator.walked)
 
     def names(row_ids: RowIds) -> tuple[object, ...]:
         texts = edges.id_texts(row_ids).to_pylist()
@@ -97,14 +105,21 @@ def _open_graph(operator: FindPaths, high: int, reader: Reader) -> PathGraph:
         return tuple(zip(texts, numbers_of(row_ids).tolist(), strict=True))
 
     return PathGraph(
-        forward=lambda nodes: forward.of(nodes, unit),
-        back=lambda nodes: back.of(nodes, unit),
+        forward=_make_step(forward),
+        back=_make_step(back),
         slots=make_slots(steps.near.row_offsets),
         rank=edges.id_ranks,
         names=names,
         weigh=read_weights(operator, steps, reader),
         store=reader.paths,
     )
+
+
+def _make_step(steps: Steps) -> Step:
+    """The step of a search; one adjacency serves all its hops if it is in memory."""
+    if (whole := steps.in_memory(NeighbourUnit.EDGE)) is not None:
+        return lambda _: whole
+    return lambda nodes: steps.of(nodes, NeighbourUnit.EDGE)
 
 
 # ---- rows
@@ -137,10 +152,13 @@ def _walk(operator: FindPaths, rows: Bindings, finder: "_Finder") -> Bindings:
 
 def _close(operator: FindPaths, rows: Bindings, finder: "_Finder") -> Bindings:
     """Give each row the paths between its two ends; a row without one is dropped."""
-    ends = rows.columns[operator.source], rows.columns[operator.target]
-    pairs, keys = np.unique(np.column_stack(ends), axis=0, return_inverse=True)
-    found = finder.find_between(pairs[:, 0], pairs[:, 1])
-    repeated, places = _repeat(keys.reshape(-1), found, len(pairs))
+    starts, ends = rows.columns[operator.source], rows.columns[operator.target]
+    keys = count_up(rows.rows)
+    if rows.rows > 1:
+        pairs, keys = np.unique(np.column_stack([starts, ends]), axis=0, return_inverse=True)
+        (starts, ends), keys = pairs.T, keys.reshape(-1)
+    found = finder.find_between(starts, ends)
+    repeated, places = _repeat(keys, found, len(starts))
     walked = rows.only(operator.keep).take(repeated)
     return _with_columns(operator, walked, {operator.choice.variable: found.paths[places]})
 

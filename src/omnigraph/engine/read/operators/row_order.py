@@ -65,6 +65,14 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
     return np.asarray(unify_zeros(filled).to_numpy(zero_copy_only=False))
 
 
+def find_numbers(values: pa.Array, descending: bool) -> npt.NDArray[Any] | None:
+    """Numbers that ascend in the wanted order; None for values that are no numbers, or not all."""
+    kind = values.type
+    if values.null_count or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        return None
+    return next(_keys(values, descending))
+
+
 def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
     """Rank rows by the ids of a variable; paths by the order in which they were found."""
     if reader.plan.by_name[variable].kind is VariableKind.PATH:

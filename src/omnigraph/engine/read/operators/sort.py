@@ -1,6 +1,7 @@
 """The operators Sort, Slice and Stage: order rows, keep a window of them, leave some of what they hold."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -8,18 +9,20 @@ import pyarrow as pa
 from omnigraph.compile.checked import EntityRef, Field
 from omnigraph.compile.plan.operators import Output, Slice, Sort, SortBy
 from omnigraph.engine.read.bindings import Bindings, concat
-from omnigraph.engine.read.columns.compare import codes_of
-from omnigraph.engine.read.columns.row_ids import Integers, count_up
+from omnigraph.engine.read.columns.row_ids import Integers
+from omnigraph.engine.read.operators.group_tops import group_rows, select_first_each
 from omnigraph.engine.read.operators.row_order import (
     Column,
     bounds,
+    find_numbers,
     id_order,
     select_first,
     sort_rows,
 )
 from omnigraph.engine.read.operators.rows import Groups, Rows, value_column, value_columns
-from omnigraph.engine.read.operators.tally import renumber
 from omnigraph.engine.read.reader import Reader
+
+R = TypeVar("R", Bindings, Groups)
 
 _SELECT_PART = 8
 """The first rows are selected before sorting if they are fewer than one in this many."""
@@ -46,14 +49,7 @@ def _cut_each(operator: Slice, tables: list[Rows], reader: Reader) -> Rows:
     """Keep a window of the rows that are equal in some values; all rows stay in their order."""
     start, end = bounds(operator.window, reader)
     rows = _join_tables(tables)
-    codes = np.zeros(rows.rows, dtype=np.int64)
-    for expr in operator.per:
-        more = renumber(codes_of(value_column(expr, rows, reader)))
-        codes = renumber(codes * (int(more.max(initial=0)) + 1) + more)
-    order = np.argsort(codes, kind="stable")
-    sizes = np.bincount(codes) if len(codes) else np.zeros(0, dtype=np.int64)
-    places = np.empty(rows.rows, dtype=np.int64)
-    places[order] = count_up(rows.rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places = group_rows(operator.per, rows, reader).number_rows()
     wanted = (places >= start) if end is None else (places >= start) & (places < end)
     return rows.take(np.flatnonzero(wanted))
 
@@ -78,22 +74,43 @@ def leave(
     return Bindings({name: source.columns[name] for name in entities}, rows.rows, None, carried)
 
 
-def sort(operator: Sort, tables: Iterable[Rows], names: Iterable[str], reader: Reader) -> Rows:
+def sort(
+    operator: Sort,
+    tables: Iterable[Rows],
+    names: Iterable[str],
+    reader: Reader,
+    each: Slice | None = None,
+) -> Rows:
     """Order rows by keys, then by the ids of the tie variables; NULL is below every value.
 
-    With a window only its rows and those before it are kept, of every table.
+    With a window only its rows and those before it are kept, of every table. With `each` rows may be left out that are
+    not among the first of their group.
     """
     _, end = bounds(operator.window, reader)
     kept: list[Bindings] = []
     for rows in tables:
         if isinstance(rows, Groups):
+            rows = _select_each(operator, each, rows, reader)
             return rows.take(_sort_offsets(operator, rows, end, reader))
         rows = rows.unweighted()
         kept.append(rows if end is None else rows.take(_sort_offsets(operator, rows, end, reader)))
     if end is not None and len(kept) == 1:
         return kept[0]
-    whole = concat(kept, names)
+    whole = _select_each(operator, each, concat(kept, names), reader)
     return whole.take(_sort_offsets(operator, whole, end, reader))
+
+
+def _select_each(operator: Sort, each: Slice | None, rows: R, reader: Reader) -> R:
+    """Keep the rows that may be among the first of their group by the first key alone."""
+    end = None if each is None else bounds(each.window, reader)[1]
+    if each is None or end is None or not operator.keys or not rows.rows:
+        return rows
+    first = operator.keys[0]
+    keys = find_numbers(_key_column(first, rows, reader), first.descending)
+    if keys is None:
+        return rows
+    chosen = select_first_each(group_rows(each.per, rows, reader), keys, end)
+    return rows if chosen is None else rows.take(chosen)
 
 
 def _sort_offsets(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers:

@@ -42,16 +42,13 @@ class Steps:
     """
 
     edge: str
+    topologies: tuple[Topology, ...]
+    """Those of the edge types."""
     direction: Direction
     hops: int
     reader: Reader
     walked: str | None = None
     where: tuple[Test, ...] = ()
-
-    @property
-    def topologies(self) -> tuple[Topology, ...]:
-        """The topologies of the edge types."""
-        return tuple(map(self.reader.snapshot.topology, split_types(self.edge)))
 
     @property
     def near(self) -> Entities:
@@ -70,17 +67,21 @@ class Steps:
 
     def of(self, nodes: RowIds, unit: NeighbourUnit) -> Adjacency:
         """The edges that may be walked from some nodes; perhaps more than these."""
-        mode, topologies = self.reader.traversal.mode, self.topologies
-        if mode is not Mode.INDEXED:
-            cached = self._cached(unit)
-            if cached is not None:
-                self.reader.note(_MEMORY)
-                return cached
-        if all(self._should_use_indexes(one, unit, len(nodes)) for one in topologies):
+        if (whole := self.in_memory(unit)) is not None:
+            return whole
+        if all(self._should_use_indexes(one, unit, len(nodes)) for one in self.topologies):
             self.reader.note(_INDEXES)
             return self._look_up(nodes, unit)
         self.reader.note(_MEMORY)
         return self._whole(unit)
+
+    def in_memory(self, unit: NeighbourUnit) -> Adjacency | None:
+        """All edges that may be walked, if they are in memory and may be taken from there."""
+        if self.reader.traversal.mode is Mode.INDEXED:
+            return None
+        if (cached := self._cached(unit)) is not None:
+            self.reader.note(_MEMORY)
+        return cached
 
     def describe(self, unit: NeighbourUnit) -> str:
         """Describe how the first hop from a single node would be walked."""
@@ -215,6 +216,7 @@ def make_steps(operator: Expand | FindPaths, hops: int, reader: Reader) -> Steps
     """The edges that an operator walks."""
     return Steps(
         edge=operator.edge,
+        topologies=tuple(map(reader.snapshot.topology, split_types(operator.edge))),
         direction=operator.direction,
         hops=hops,
         reader=reader,

@@ -13,5 +13,6 @@ then does the same work by its API, more slowly and with the same result. Only r
 | `version_files` | names of manifest files | Lance lists the versions |
 | `branch_refs`, `ref_names` | refs of branches | Lance lists the branches |
 | `drafts` | manifest files, made by Lance on the local disk and put into the store | Lance commits to the store |
+| `local_drafts`, `manifest_files`, `messages` | manifest files of a group's appends on a local disk, made of the ones before | Lance commits every append |
 | `addresses` | addresses inside branch manifests | `relocate` is refused |
 """

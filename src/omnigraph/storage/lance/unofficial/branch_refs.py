@@ -6,6 +6,7 @@ from typing import Any
 
 from omnigraph.errors import StorageError, shorten
 from omnigraph.ids import Version
+from omnigraph.limits import FILE_BYTES_MAX
 from omnigraph.storage.lance.unofficial.ref_names import branches_of, ref_file
 from omnigraph.storage.layout import REFS
 from omnigraph.storage.objects.protocol import Objects, Stamp
@@ -26,7 +27,9 @@ def mark_refs(objects: Objects, path: str) -> Mapping[str, Stamp]:
 
 def read_ref(objects: Objects, path: str, branch: str) -> BranchRef | None:
     """Read the ref of one branch; None when there is none."""
-    text = objects.read(f"{path}/{REFS}/{ref_file(branch)}")
+    file = ref_file(branch)
+    # A store would fail on the name of such a file, and there is none.
+    text = objects.read(f"{path}/{REFS}/{file}") if len(file) <= FILE_BYTES_MAX else None
     if text is None:
         return None
     try:

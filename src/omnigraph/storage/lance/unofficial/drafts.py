@@ -1,4 +1,4 @@
-"""Drafts: versions that Lance makes on the local disk, on a copy of a table's manifest, before their files are put into the store.
+"""Drafts of an object store: versions that Lance makes on the local disk, on a copy of a table's manifest, before their files are put into the store.
 
 A commit through Lance asks an object store three times: it lists the versions, writes the transaction, writes the manifest. The
 manifest holds the transaction, and whoever commits knows the newest version: that of a table by its lock, that of the graph's
@@ -40,17 +40,21 @@ _OF_ROWS: Final = (LanceOperation.Append, LanceOperation.Update, LanceOperation.
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The newest version of a table on the local disk: its manifest alone, without data files."""
+    """The newest version of a table on the local disk: its manifest alone, without data files.
+
+    While a version is not in the store, somebody else may create another one of that number.
+    """
 
     at: TableAt
     dataset: LanceDataset
+    is_in_store: bool
 
 
 class Drafts:
     """Drafts of the tables of one root.
 
-    A version is created once and never changes, so a copy of one that is in the store stays right; a copy of a draft
-    is dropped with it.
+    A version is created once and never changes, so a copy of one that is in the store stays right, and whoever opens that
+    version may use it. The copy of a draft is known to those alone who make the next one on it, and is dropped with it.
     """
 
     def __init__(self, objects: Objects, conditions: Conditions) -> None:
@@ -88,7 +92,7 @@ class Drafts:
                 return None
             at = replace(base, version=Version(made.version))
             assert at.version == base.version + 1, "a copy has no other writer"
-            self._copies.put(base.path, _Copy(at, made))
+            self._copies.put(base.path, _Copy(at, made, is_in_store=False))
         landed = Landed(at=at, row_count=int(made.count_rows()), uuid=transaction.uuid)
         return Draft(landed=landed, file=file)
 
@@ -98,14 +102,16 @@ class Drafts:
         transaction: Transaction,
         location: TableLocation,
         land: Callable[[], None],
+        count_rows: Callable[[TableAt], int],
     ) -> Draft | None:
         """Make a version that appends and that others may stand on before it is in the store.
 
         `land` puts the draft into the store, with whatever must come before it: it is called by whoever has to read it.
+        `count_rows` counts those of a version that is in the store.
         """
         if not isinstance(transaction.operation, LanceOperation.Append):
             return None
-        draft = self.make(base, transaction, location)
+        draft = self._append(base, transaction, location, count_rows)
         if draft is not None:
             at = draft.landed.at
             with self._guard:
@@ -113,10 +119,21 @@ class Drafts:
                 self._landing[at] = land
         return draft
 
+    def _append(
+        self,
+        base: TableAt,
+        transaction: Transaction,
+        location: TableLocation,
+        count_rows: Callable[[TableAt], int],  # noqa: ARG002 - Lance counts them
+    ) -> Draft | None:
+        """Make a version that appends; None where Lance has to commit to the store."""
+        return self.make(base, transaction, location)
+
     def copy_at(self, at: TableAt) -> LanceDataset | None:
-        """Give the manifest of a version, without its files, if it is on the local disk."""
+        """Give the manifest of a version that is in the store, without its files, if it is on the local disk."""
         known = self._copies.get(at.path)
-        return known.dataset if known is not None and known.at == at else None
+        is_right = known is not None and known.at == at and known.is_in_store
+        return known.dataset if known is not None and is_right else None
 
     def read_manifest(self, at: TableAt) -> bytes | None:
         """Give the manifest of a version as Lance takes it at an opening, if it is on the local disk."""
@@ -135,13 +152,17 @@ class Drafts:
 
     def land(self, drafts: Sequence[Draft]) -> None:
         """Create the versions of drafts, all at once; raises when one of them could not be created, others may be."""
-        with ThreadPoolExecutor(min(len(drafts), DRAFT_PUTS_MAX), "omnigraph-land") as pool:
-            failed = [one for one in pool.map(carry_context(self._try_put_of_many), drafts) if one]
-        if failed:
-            # A version that somebody else created says more than a store that does not answer.
-            failed.sort(key=lambda error: not isinstance(error, HeadMoved))
+        try:
+            failed = [one for one in self._put_all(drafts) if one is not None]
+            if failed:
+                # A version that somebody else created says more than a store that does not answer.
+                failed.sort(key=lambda error: not isinstance(error, HeadMoved))
+                raise failed[0]
+        except BaseException:
+            # Also when the caller is interrupted: nobody may be sent to a group that has ended.
             self.drop(drafts)
-            raise failed[0]
+            raise
+        self._keep_copies(drafts)
         self._end(drafts)
 
     def land_alone(self, draft: Draft) -> None:
@@ -153,6 +174,7 @@ class Drafts:
         if failed is not None:
             self._drop_copies([draft])
             raise failed
+        self._keep_copies([draft])
 
     def drop(self, drafts: Sequence[Draft]) -> None:
         """Forget drafts that are not landed."""
@@ -169,11 +191,23 @@ class Drafts:
                 self._landing.pop(draft.landed.at, None)
                 self._bases.pop(draft.landed.at, None)
 
+    def _keep_copies(self, drafts: Sequence[Draft]) -> None:
+        """Let those who open these versions use the copies, now that the versions are in the store."""
+        with self._making:
+            for draft in drafts:
+                known = self._copies.get(draft.landed.at.path)
+                if known is not None and known.at == draft.landed.at:
+                    self._copies.put(known.at.path, replace(known, is_in_store=True))
+
     def _drop_copies(self, drafts: Sequence[Draft]) -> None:
         for path in {draft.landed.at.path for draft in drafts}:
             self._copies.pop(path)
 
     # ---- the store
+
+    def _put_all(self, drafts: Sequence[Draft]) -> Sequence[OmniError | None]:
+        with ThreadPoolExecutor(min(len(drafts), DRAFT_PUTS_MAX), "omnigraph-land") as pool:
+            return list(pool.map(carry_context(self._try_put_of_many), drafts))
 
     def _try_put_of_many(self, draft: Draft) -> OmniError | None:
         failed = self._try_put(draft)
@@ -196,14 +230,15 @@ class Drafts:
         # The answer may be what was lost: then the version is there, and it is ours.
         try:
             return None if self._objects.read_bytes(path) == draft.file else lost
-        except StorageError:
-            return lost
+        except StorageError as unseen:
+            # A version that is there may be ours, so that nobody is told that it is not.
+            return unseen
 
     # ---- the local disk
 
     def _copy_of(self, base: TableAt) -> _Copy:
         known = self._copies.get(base.path)
-        if known is not None and known.at == base:
+        if known is not None and known.at == base and (known.is_in_store or base in self._bases):
             return known
         file = self._objects.read_bytes(version_file(base.path, base.version))
         if file is None:
@@ -217,7 +252,7 @@ class Drafts:
         with open(local, "xb") as opened:
             opened.write(file)
         copied = lance.dataset(directory, version=base.version, session=self._session)
-        return _Copy(base, copied)
+        return _Copy(base, copied, is_in_store=True)
 
     def _read_local(self, base: TableAt, uuid: str) -> bytes:
         directory = self._local(base.path)

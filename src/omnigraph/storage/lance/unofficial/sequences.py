@@ -2,11 +2,12 @@
 in which each row was created and last written."""
 
 import json
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from lance.fragment import RowDatasetVersionMeta, RowIdMeta
+
+from omnigraph.storage.lance.unofficial.messages import message, number, read_fields
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -27,7 +28,7 @@ def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers | None:
 
 def _ranges(encoded: bytes) -> tuple[Numbers, Numbers] | None:
     """Give the starts and ends of a sequence whose segments are all plain ranges; None for any other sequence."""
-    found = [_range(segment) for _, segment in _fields(encoded)]
+    found = [_range(segment.value) for segment in read_fields(encoded)]
     if not found or None in found:
         return None
     starts, ends = np.array(found, np.uint64).T
@@ -36,34 +37,15 @@ def _ranges(encoded: bytes) -> tuple[Numbers, Numbers] | None:
 
 def _range(segment: int | bytes | None) -> tuple[int, int] | None:
     """Give the start and end of a segment; None when it is not a plain range."""
-    span = dict(_fields(segment)).get(1) if isinstance(segment, bytes) else None
+    span = _values(segment).get(1) if isinstance(segment, bytes) else None
     if not isinstance(span, bytes):
         return None
-    ends = dict(_fields(span))
+    ends = _values(span)
     return int(ends.get(1, 0)), int(ends.get(2, 0))
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Read the fields of a message: numbers, and messages within it."""
-    location = 0
-    while location < len(message):
-        tag, location = _read_varint(message, location)
-        value, location = _read_varint(message, location)
-        if tag & 7 == 2:
-            yield tag >> 3, message[location : location + value]
-            location += value
-        else:
-            yield tag >> 3, value
-
-
-def _read_varint(message: bytes, location: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[location]
-        value |= (byte & 0x7F) << shift
-        location, shift = location + 1, shift + 7
-        if byte < 0x80:
-            return value, location
+def _values(encoded: bytes) -> dict[int, int | bytes]:
+    return {field.number: field.value for field in read_fields(encoded)}
 
 
 # ---- versions
@@ -72,7 +54,7 @@ def _read_varint(message: bytes, location: int) -> tuple[int, int]:
 def versions_at(metadata: RowDatasetVersionMeta, offsets: Numbers) -> Numbers | None:
     """Read the versions of some rows of a fragment; None when they are not encoded as consecutive runs."""
     encoded = bytes(json.loads(metadata.json()).get("inline", ()))
-    runs = [dict(_fields(run)) for _, run in _fields(encoded) if isinstance(run, bytes)]
+    runs = [_values(run.value) for run in read_fields(encoded) if isinstance(run.value, bytes)]
     spans = [_range(run.get(1)) for run in runs]
     if not spans or None in spans:
         return None
@@ -83,7 +65,7 @@ def versions_at(metadata: RowDatasetVersionMeta, offsets: Numbers) -> Numbers | 
     return versions[np.searchsorted(starts, offsets, side="right") - 1]
 
 
-def versions_of(versions: Numbers) -> RowDatasetVersionMeta:
+def encode_versions(versions: Numbers) -> bytes:
     """Encode one version per row as runs of rows with the same version.
 
     A sequence has runs; a run has a span and a version; a span is a segment, here always a range of row offsets.
@@ -91,27 +73,36 @@ def versions_of(versions: Numbers) -> RowDatasetVersionMeta:
     starts = np.flatnonzero(np.diff(versions, prepend=versions[:1] + 1))
     ends = np.append(starts[1:], len(versions))
     runs = zip(starts.tolist(), ends.tolist(), versions[starts].tolist(), strict=True)
-    encoded = b"".join(_message(1, _run(start, end, version)) for start, end, version in runs)
+    return b"".join(encode_run(start, end, version) for start, end, version in runs)
+
+
+def versions_of(versions: Numbers) -> RowDatasetVersionMeta:
+    """Describe one version per row as a fragment names them."""
+    return describe_versions(encode_versions(versions))
+
+
+def describe_versions(encoded: bytes) -> RowDatasetVersionMeta:
+    """Describe encoded versions as a fragment names them."""
     return RowDatasetVersionMeta.from_json(json.dumps({"inline": list(encoded)}))
 
 
-def _run(start: int, end: int, version: int) -> bytes:
-    offsets = _number(1, start) + _number(2, end)
-    return _message(1, _message(1, offsets)) + _number(2, version)
+def encode_row_ids(metadata: RowIdMeta) -> bytes:
+    """Give the encoded row ids of a fragment; a message holds them in a quarter of the room of their JSON."""
+    return bytes(json.loads(metadata.json())["Inline"])
 
 
-def _message(field: int, payload: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(payload)) + payload
+def describe_row_ids(encoded: bytes) -> RowIdMeta:
+    """Describe encoded row ids as a fragment names them."""
+    decode: Any = RowIdMeta  # Its type forgets that `from_json` is a class method.
+    found: RowIdMeta = decode.from_json(json.dumps({"Inline": list(encoded)}))
+    return found
 
 
-def _number(field: int, value: int) -> bytes:
-    # A zero is not written: a missing number means zero.
-    return _varint(field << 3) + _varint(value) if value else b""
+def encode_run(start: int, end: int, version: int) -> bytes:
+    """Encode a run of row offsets with one version."""
+    return message(1, message(1, encode_range(start, end)) + number(2, version))
 
 
-def _varint(value: int) -> bytes:
-    groups = []
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*groups, value])
+def encode_range(start: int, end: int) -> bytes:
+    """Encode a plain range as a segment."""
+    return message(1, number(1, start) + number(2, end))

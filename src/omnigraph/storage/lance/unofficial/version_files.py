@@ -40,9 +40,10 @@ def version_file(directory: str, version: Version) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewestVersion:
-    """A version that was the newest of its branch on a local disk, its manifest file and the next one's."""
+    """A version that was the newest of its branch on a local disk, where the branch has its files, its manifest file and the next one's."""
 
     version: Version
+    directory: str
     file: str
     following: str
 
@@ -50,7 +51,7 @@ class NewestVersion:
     def at(cls, directory: str, version: Version) -> "NewestVersion":
         """Name the files of a version whose branch has its files in a directory."""
         following = version_file(directory, Version(version + 1))
-        return cls(version, version_file(directory, version), following)
+        return cls(version, directory, version_file(directory, version), following)
 
     @property
     def is_newest(self) -> bool:
@@ -60,11 +61,11 @@ class NewestVersion:
         """
         return not os.access(self.following, os.F_OK) and os.access(self.file, os.F_OK)
 
-    def follow(self, directory: str) -> "NewestVersion | None":
+    def follow(self) -> "NewestVersion | None":
         """Follow the versions that came since, where none was removed; None when there are many, or the branch is gone."""
         newest = self
         for _ in range(VERSION_STEPS_MAX):
             if not os.access(newest.following, os.F_OK):
                 return newest if os.access(newest.file, os.F_OK) else None
-            newest = NewestVersion.at(directory, Version(newest.version + 1))
+            newest = NewestVersion.at(self.directory, Version(newest.version + 1))
         return None

@@ -1,8 +1,10 @@
 """Adjacencies: what is walked is what the edges say, made at once or changed edge by edge."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,18 @@ def test_nobody_and_a_node_that_is_not_there_have_no_neighbours(sparse: bool) ->
         assert len(found.walk(numbers([node])).targets) == 0
         assert found.degrees(numbers([node, 0])).tolist() == [0, 1]
     assert found.walk(numbers([0])).targets.tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("low", [0, 4])
+def test_whoever_is_no_node_has_the_slot_past_the_end(kind: type, low: int) -> None:
+    """Two narrow numbers are not taken for a wide one."""
+    slots = Slots(low, 5)
+    inside: npt.NDArray[Any] = np.arange(low, low + 5, dtype=kind)
+    assert slots.of(inside).tolist() == [0, 1, 2, 3, 4]
+    for strange in (-1, low - 1, low + 5, 2**31 - 1):
+        assert slots.of(np.array([low, strange], dtype=kind)).tolist() == [0, 5]
+    assert slots.of(inside[:0]).tolist() == []
 
 
 def test_slots_far_apart_are_found_by_number() -> None:
