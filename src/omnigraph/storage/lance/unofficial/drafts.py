@@ -207,7 +207,10 @@ class Drafts:
 
     def _put_all(self, drafts: Sequence[Draft]) -> Sequence[OmniError | None]:
         with ThreadPoolExecutor(min(len(drafts), DRAFT_PUTS_MAX), "omnigraph-land") as pool:
-            return list(pool.map(carry_context(self._try_put_of_many), drafts))
+            put = carry_context(self._try_put_of_many)
+            # `map` would cancel the puts that have not begun when one is interrupted; with all of them the group is whole.
+            puts = [pool.submit(put, draft) for draft in drafts]
+        return [one.result() for one in puts]
 
     def _try_put_of_many(self, draft: Draft) -> OmniError | None:
         failed = self._try_put(draft)
