@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from lark import Token
 
@@ -17,6 +17,9 @@ from omnigraph.values import dataclass
 _BODY = frozenset({"match", "unnest", "insert", "upsert", "update", "delete"})
 _WRITES = ("INSERT", "UPSERT", "UPDATE", "DELETE")
 _TESTED = ("_WHERE", "_AND", "_OR", "NOT", "GROUP")
+_PARTS = frozenset({*_WRITES, "_MATCH", "_SET", "_WHERE", "IF", "_RETURNING"})
+_EXPRESSION = frozenset({"WORD", "CALL"})
+_ANNOTATIONS = {"@description": "ANNOTATION", "@instruction": "ANNOTATION", "@mcp": "MCP"}
 _BEGUN = re.compile(r"\s*[a-z]*\Z", re.ASCII)
 BARE_HEAD = "use extensions query shell() { "
 """What makes a body a query: a body may say all that the language knows."""
@@ -76,7 +79,7 @@ def _list_choices(expected: Expected, catalog: Catalog, start: int) -> Iterator[
             yield Completion(text=text, kind=kind, start=start, detail=detail)
 
     yield from offer(_values(expected, scope), CompletionKind.VALUE)
-    if {"WORD", "CALL"} <= expected.choices:
+    if expected.choices >= _EXPRESSION:
         yield from offer(scope.aliases(), CompletionKind.VALUE)
     yield from offer(_properties(expected, scope), CompletionKind.PROPERTY)
     if "edge_word" in expected.choices:
@@ -85,6 +88,7 @@ def _list_choices(expected: Expected, catalog: Catalog, start: int) -> Iterator[
         yield from offer(scope.variables(), CompletionKind.VARIABLE)
     yield from offer(_types(expected, catalog), CompletionKind.TYPE)
     yield from offer(_words(expected.choices, KEYWORDS), CompletionKind.KEYWORD)
+    yield from offer(_words(expected.choices, _ANNOTATIONS, "("), CompletionKind.KEYWORD)
     yield from offer(_words(expected.choices, FUNCTIONS, "("), CompletionKind.FUNCTION)
 
 
@@ -110,13 +114,28 @@ def _types(expected: Expected, catalog: Catalog) -> Iterator[tuple[str, str]]:
 def _edges(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
     """Edges that leave the type of the variable before the offset; all of them when it is not known."""
     variable = next((one for one in reversed(expected.taken) if one.type == "VARIABLE"), None)
+    if variable is not None and expected.taken[-1].type == "_COLON":
+        variable = scope.find_start(variable)
     known = scope.types.get(str(variable))
-    yield ANY_EDGE, "any edge, either way"
+    if "ANY_EDGE" in expected.choices:
+        yield ANY_EDGE, "any edge, either way"
     for edge in scope.catalog.edges.values():
         # From the type at its end an edge is walked backwards.
-        if known is None or known.name in (edge.source, edge.target):
+        leaves = known is None or known.name in (edge.source, edge.target)
+        if leaves and _joins_walk(edge, expected, scope):
             word = edge.name[0].lower() + edge.name[1:]
             yield word, f"{edge.source} -> {edge.target}"
+
+
+def _joins_walk(edge: EdgeType, expected: Expected, scope: "Scope") -> bool:
+    """Whether an edge fits the walk that is begun: edges walked in either direction connect one type with itself."""
+    begun = list(takewhile(lambda one: one.type in ("WORD", "_PIPE"), reversed(expected.taken)))
+    opener = expected.taken[-1 - len(begun)] if len(begun) < len(expected.taken) else None
+    if opener is not None and opener.type == "EDGE_OPEN" and edge.source != edge.target:
+        return False
+    named = [scope.catalog.edge(str(one)) for one in begun if one.type == "WORD"]
+    ends = {(one.source, one.target) for one in named if one is not None}
+    return edge not in named and ends <= {(edge.source, edge.target)}
 
 
 def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]:
@@ -126,14 +145,17 @@ def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]
         return
     if len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "VARIABLE":
         owner = scope.types.get(str(taken[-2]))
+        yield from scope.fields(str(taken[-2]))
         yield from _describe(owner, ids=_IDS if isinstance(owner, EdgeType) else _IDS[:1])
     elif len(taken) > 1 and taken[-1].type == "_DOT" and taken[-2].type == "ROW":
         yield from _describe(scope.written_type(), ids=())
     elif (walked := scope.walked_type(expected.opened)) is not None:
         if taken[-1].type in (*_TESTED, "_BY"):
             yield from _describe(walked, ids=())
-    elif taken and taken[-1].type in _TESTED and "_WHERE" in (one.type for one in taken):
+    elif (part := scope.written_part(expected.opened)) and expected.choices >= _EXPRESSION:
         yield from _describe(scope.written_type(), ids=_ENDS)
+        if part == "_RETURNING":
+            yield from _returned(scope)
     elif (
         taken
         and taken[-1].type != "_COLON"
@@ -141,8 +163,17 @@ def _properties(expected: Expected, scope: "Scope") -> Iterator[tuple[str, str]]
     ):
         opened = expected.opened[-1]
         given = {str(one) for one in taken[opened:] if one.type == "WORD"}
-        names = _describe(scope.braced_type(opened), ids=_ENDS)
+        # An update cannot move the ends of an edge.
+        ends = () if taken[opened - 1].type == "_SET" else _ENDS
+        names = _describe(scope.braced_type(opened), ids=ends)
         yield from ((f"{name}: ", detail) for name, detail in names if name not in given)
+
+
+def _returned(scope: "Scope") -> Iterator[tuple[str, str]]:
+    """What a statement returns besides the properties of its rows."""
+    yield "id", "String"
+    if scope.tells_created():
+        yield "created", "Bool"
 
 
 def _describe(owner: TableType | None, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -170,9 +201,12 @@ def _assigned_property(expected: Expected, scope: "Scope") -> Property | None:
 
 def _compared_property(expected: Expected, scope: "Scope") -> Property | None:
     taken = expected.taken
-    if len(taken) < 4 or taken[-1].type not in ("EQUAL", "UNEQUAL") or taken[-3].type != "_DOT":
+    if len(taken) < 4 or taken[-1].type not in ("EQUAL", "UNEQUAL"):
         return None
-    owner = scope.types.get(str(taken[-4]))
+    if taken[-3].type == "_DOT":
+        owner = scope.types.get(str(taken[-4]))
+    else:
+        owner = scope.written_type() if scope.written_part(expected.opened) else None
     return owner.properties.get(str(taken[-2])) if owner else None
 
 
@@ -207,9 +241,38 @@ class Scope:
         for before, token in zip(
             reversed(self._tokens[:-1]), reversed(self._tokens[1:]), strict=True
         ):
-            if before.type in _WRITES and token.type == "TYPE":
-                return self._find(str(token))
+            if before.type in _WRITES:
+                name = str(token)
+                return self._find(name) if token.type == "TYPE" else self.types.get(name)
         return None
+
+    def written_part(self, opened: Sequence[int]) -> str | None:
+        """The condition or the returned items of a statement that the innermost braces are about."""
+        braces = [one for one in opened if self._tokens[one].type == "LBRACE"]
+        last = next((one.type for one in reversed(self._tokens) if one.type in _PARTS), None)
+        # Inside of the braces of the query alone, what is open can only be a condition.
+        if last == "_WHERE" and len(braces) == 1:
+            return last
+        if len(braces) == 2 and self._tokens[braces[-1] - 1].type == "_RETURNING":
+            return "_RETURNING"
+        return None
+
+    def tells_created(self) -> bool:
+        """Whether the last statement tells which of its rows are new."""
+        kinds = [one.type for one in self._tokens]
+        last = max((n for n, kind in enumerate(kinds) if kind in _WRITES), default=0)
+        return kinds[last] == "UPSERT" or "ABSENT" in kinds[last:]
+
+    def fields(self, variable: str) -> Iterator[tuple[str, str]]:
+        """The fields of the records that a variable unnests."""
+        for number, token in enumerate(self._tokens[:-3]):
+            if token.type == "UNNEST" and str(self._tokens[number + 3]) == variable:
+                yield from self._list_fields(str(self._tokens[number + 1]))
+
+    def find_start(self, named: Token) -> Token:
+        """The variable at the start of the walk whose edge has a name."""
+        variables = [one for one in self._tokens if one.type == "VARIABLE"]
+        return variables[-2] if len(variables) > 1 else named
 
     def walked_type(self, opened: Sequence[int]) -> TableType | None:
         """The edge type whose walk the innermost braces bound."""
@@ -245,13 +308,57 @@ class Scope:
     def _note_traversal(self, number: int) -> None:
         edge = self.catalog.edge(str(self._tokens[number]))
         before = [one for one in self._tokens[:number] if one.type == "VARIABLE"]
-        behind = [one for one in self._tokens[number + 1 : number + 7] if one.type == "VARIABLE"]
-        if edge is None or not before or not behind:
+        behind = self._find_end(number)
+        if edge is None or not before or behind is None:
             return
-        named = self._tokens[number - 1].type == "_COLON"
+        named = self._is_named(number)
         if named:
             self.types[str(before[-1])] = edge
         near = before[-2] if named and len(before) > 1 else before[-1]
-        for variable, end in ((near, edge.source), (behind[0], edge.target)):
+        ends = self._orient(edge, str(near), str(behind))
+        for variable, end in zip((near, behind), ends, strict=True):
             if end in self.catalog.nodes:
                 self.types.setdefault(str(variable), self.catalog.nodes[end])
+
+    def _is_named(self, number: int) -> bool:
+        before = [one.type for one in self._tokens[:number] if one.type != "EDGE_OPEN"]
+        return before[-1:] == ["_COLON"]
+
+    def _orient(self, edge: EdgeType, near: str, far: str) -> tuple[str, str]:
+        """The types at both sides of a walk, which goes against the edge where a known type says so."""
+        known = self.types.get(near), self.types.get(far)
+        names = [one.name if one else None for one in known]
+        backwards = names[0] == edge.target or names[1] == edge.source
+        if backwards and edge.source != edge.target:
+            return edge.target, edge.source
+        return edge.source, edge.target
+
+    def _find_end(self, number: int) -> Token | None:
+        """The variable behind the edges and the bounds of a walk."""
+        depth = 0
+        for token in self._tokens[number + 1 :]:
+            depth += {"LBRACE": 1, "RBRACE": -1}.get(token.type, 0)
+            if depth == 0 and token.type not in ("RBRACE", "WORD", "_PIPE", "GREATER"):
+                return token if token.type == "VARIABLE" else None
+        return None
+
+    def _list_fields(self, parameter: str) -> Iterator[tuple[str, str]]:
+        heads = ["VARIABLE", "_COLON", "LBRACKET", "LBRACE"]
+        for number, token in enumerate(self._tokens):
+            kinds = [one.type for one in self._tokens[number : number + 4]]
+            if kinds == heads and str(token) == parameter:
+                yield from self._read_fields(number + 4)
+                return
+
+    def _read_fields(self, start: int) -> Iterator[tuple[str, str]]:
+        depth = 0
+        for number, token in enumerate(self._tokens[start:], start):
+            depth += {"LBRACE": 1, "RBRACE": -1}.get(token.type, 0)
+            if depth < 0:
+                return
+            if depth == 0 and token.type == "WORD":
+                yield str(token), self._show_type(number + 2)
+
+    def _show_type(self, start: int) -> str:
+        shown = takewhile(lambda one: one.type not in ("_COMMA", "RBRACE"), self._tokens[start:])
+        return "".join(str(one) for one in shown)

@@ -110,3 +110,78 @@ def test_a_walk_offers_the_properties_of_its_edges(begun: str) -> None:
     walk = "match { $a: Person  $a $w:knows"
     assert "since" in offered(walk + begun)
     assert {"by", "best", "all", "where"} <= set(offered(walk + "{1,8 "))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("match { $p: Person  $p <kn", ["knows"]),
+        ("match { $p: Person  $p <li", []),
+        ("match { $p: Person  $p $w:<", ["knows"]),
+        ("match { $p: Person  $p $e:l", ["livesIn"]),
+        ("match { $p: Person  $p knows|", []),
+        ("match { $p: Person  $p.age <kn", []),
+    ],
+)
+def test_edges_that_fit_the_walk_are_offered(text: str, expected: list[str]) -> None:
+    assert offered(text) == expected
+
+
+def test_a_sign_behind_a_variable_opens_a_walk_or_compares() -> None:
+    assert {"knows", "$p", "lower("} <= set(offered("match { $p: Person  $p <"))
+    assert "knows" not in offered("match { $p: Person } return { $p <")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('insert Person { name: "a" }', ["age", "mood", "name", "id"]),
+        ('insert Person { name: "a" } if absent', ["age", "mood", "name", "id", "created"]),
+        ('upsert Person { name: "a" } set { age: 3 }', ["age", "mood", "name", "id", "created"]),
+        ('update Person set { age: 3 } where name = "a"', ["age", "mood", "name", "id"]),
+        ("match { $p: Person } delete $p", ["age", "mood", "name", "id"]),
+        ('delete Knows where from = "a"', ["since", "from", "to", "id"]),
+        ("match { $p $e:knows $q } update $e set { since: 1 }", ["since", "from", "to", "id"]),
+    ],
+)
+@pytest.mark.parametrize("begun", ["", "id, ", "concat("])
+def test_what_a_statement_may_return_is_offered(text: str, expected: list[str], begun: str) -> None:
+    found = complete(whole := f"{text} returning {{ {begun}", len(whole), CATALOG)
+    assert [one.text for one in found if one.kind == CompletionKind.PROPERTY] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("insert Person { name: $r.", [("name", "String"), ("years", "I32?")]),
+        ("upsert Person { name: $r.name } set { age: $r.y", [("years", "I32?")]),
+        ("insert Person { name: $other.", []),
+    ],
+)
+def test_the_fields_of_an_unnested_record_are_offered(
+    text: str, expected: list[tuple[str, str]]
+) -> None:
+    head = "query q($n: I64, $rows: [{ name: String, years: I32? }]) { unnest $rows as $r "
+    found = complete(head + text, len(head + text), CATALOG)
+    assert [(one.text, one.detail) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("match { $p: Person } update $p set { ", ["age: ", "mood: ", "name: "]),
+        ("match { $p: Person } update $p set { age: $.", ["age", "mood", "name"]),
+        ("match { $p $e:knows $q } update $e set { ", ["since: "]),
+        ("update Person set { age: 3 } where length(na", ["name"]),
+        ('update Person set { age: 3 } where mood = "', []),
+        ("match { $c: City  $c livesIn $p  $p.a", ["age"]),
+        ("match { $a: Person  $a $w:knows{1,3 where since > 3 and since < 9} $b  $b.a", ["age"]),
+        ("query q($n: I64) @", ["@description(", "@instruction(", "@mcp("]),
+    ],
+)
+def test_names_follow_from_what_stands_before_them(text: str, expected: list[str]) -> None:
+    assert offered(text) == expected
+
+
+def test_the_values_of_an_enum_are_offered_in_the_condition_of_a_statement() -> None:
+    assert offered("delete Person where mood = ")[:2] == ['"glad"', '"sad"']

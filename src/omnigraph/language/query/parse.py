@@ -155,8 +155,9 @@ class _Segment:
                         return self._explain(token, "QUERY", following)
             else:
                 kind = choose_terminal(token, following, choices)
-                if self.begins_pattern and kind == "VARIABLE" and following[0].type == END:
-                    kind = "SUBJECT" if "SUBJECT" in choices else kind
+                if self.begins_pattern and _ends_behind(following):
+                    pattern = _PATTERN_TERMINALS.get(kind, kind)
+                    kind = pattern if pattern in choices else kind
         if kind in choices:
             return self._take(token, kind, following)
         return self._repair(token, kind, following)
@@ -255,6 +256,12 @@ class _Segment:
         return found.end() if found else None
 
 
+def _ends_behind(following: tuple[Token, Token, Token]) -> bool:
+    """Whether the text ends behind a token, or behind the sign that may open the edge of a walk."""
+    after, later, _ = following
+    return after.type == END or (after.type == "LESS" and later.type == END)
+
+
 def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Token, Token, Token]]]:
     """Each token with the three behind it; the end is followed by itself."""
     token = next(tokens)
@@ -274,6 +281,7 @@ def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Toke
 # ---- what may come next
 
 _BEGUN = re.compile(r"[$@]?[A-Za-z_][A-Za-z0-9_]*\Z|[$@]\Z", re.ASCII)
+_PATTERN_TERMINALS = {"VARIABLE": "SUBJECT", "LESS": "EDGE_OPEN"}
 _UNREADABLE = frozenset({"STRING", "OPEN_STRING", "COMMENT", "OPEN_COMMENT"})
 
 
@@ -300,7 +308,7 @@ def expect_at(text: str, offset: int) -> Expected:
         return Expected(start=offset)
     declared = [found.end() for found in _DECLARATION.finditer(before)]
     start_at = declared[-1] if declared else 0
-    # A variable at the end may begin a pattern or an expression: both are read.
+    # A variable at the end, and a sign behind it, may belong to a pattern or an expression: both are read.
     found = [_expect(before, start, start_at, begins) for begins in (False, True)]
     return replace(found[1], choices=found[0].choices | found[1].choices)
 
