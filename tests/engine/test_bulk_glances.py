@@ -15,7 +15,7 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.commit.delta import DeltaKind
-from omnigraph.commit.plan import mint_header
+from omnigraph.commit.plan import ANONYMOUS, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
 from omnigraph.engine.write.runner_choice import RunnerChoice, choose_here
@@ -250,7 +250,7 @@ def brought(graph: Graph) -> Iterator[CheckedLoad]:
     order = LoadRequest(
         kind=DeltaKind.APPEND,
         contract=contract,
-        header=mint_header(engine.runtime, WriterKind.LOAD, CommitKind.LOAD, None),
+        header=mint_header(engine.runtime, WriterKind.LOAD, CommitKind.LOAD, ANONYMOUS),
     )
     source = {"Person": people(["late"]), "Knows": edges(NAMES, NAMES[::-1])}
     with check_load(engine, identify_source(source, contract.catalog), order) as (found, choice):

@@ -11,6 +11,7 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
+from omnigraph.commit.plan import WriteOptions
 from omnigraph.engine.write.load import load
 from omnigraph.engine.write.runner_choice import RunnerChoice
 from omnigraph.ids import BranchName
@@ -57,7 +58,7 @@ def written_in_steps(graph: Graph, branch: str, tag: str, actor: str | None, *, 
             path,
             mode=told.options["mode"],
             branch=BranchName(branch),
-            actor=actor,
+            options=WriteOptions(actor=actor),
             choose=lambda _: RunnerChoice(LocalRunner(2, buckets=2), "a test"),
         )
 

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import typer
@@ -115,12 +115,21 @@ def _call(function: Callable[..., Any]) -> str:
     return f"`{function.__name__}{inspect.Signature(bare)}`"
 
 
+def list_members(holder: type) -> dict[str, Any]:
+    """The public names of a class and of the parts it is put together from, in the order of the parts."""
+    parts = [one for one in holder.__mro__ if one.__module__.startswith(holder.__module__)]
+    found: dict[str, Any] = {}
+    for part in parts:
+        found |= {n: one for n, one in vars(part).items() if n not in found and n[0] != "_"}
+    return found
+
+
 def public_members(holder: type) -> dict[str, Any]:
     """The public methods and properties of a class, as they stand in it."""
     return {
         name: member
-        for name, member in vars(holder).items()
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+        for name, member in list_members(holder).items()
+        if inspect.isfunction(member) or isinstance(member, property)
     }
 
 
@@ -139,7 +148,7 @@ def _functions(*functions: Callable[..., Any]) -> str:
 def result_classes() -> list[type]:
     """The values that calls return: dataclasses that the modules of the handle define or export with a wire form."""
     found: dict[str, type] = {}
-    for info in iter_modules(api.__path__, f"{api.__name__}."):
+    for info in walk_packages(api.__path__, f"{api.__name__}."):
         module = import_module(info.name)
         found |= {
             one.__name__: one

@@ -166,7 +166,7 @@ def draw_request(choose: random.Random, number: int) -> Request:
 
 
 def write_requests(
-    place: StormPlace, hands: Sequence[Sequence[Request]], log: str, failpoints: str
+    place: StormPlace, shares: Sequence[Sequence[Request]], log: str, failpoints: str
 ) -> None:
     """Open the graph and write from several threads, noting every acknowledged key: what a child process does."""
     arm_from(failpoints)
@@ -175,7 +175,7 @@ def write_requests(
     except OmniError:
         return
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    raised = in_threads([partial(_write_each, graph, own, descriptor) for own in hands])
+    raised = in_threads([partial(_write_each, graph, own, descriptor) for own in shares])
     assert not any(raised), raised
 
 
@@ -210,12 +210,12 @@ class Storm:
             self._run_generation(rounds)
 
     def _run_generation(self, rounds: int) -> None:
-        hands = self._deal_requests(rounds)
+        shares = self._deal_requests(rounds)
         shape = self.choose.choice(SHAPES)
         log = str(self.home / f"acknowledged-{len(self.asked)}")
         children: list[tuple[BaseProcess, float | None]] = []
         for threads in shape:
-            own, hands = hands[:threads], hands[threads:]
+            own, shares = shares[:threads], shares[threads:]
             child = spawn(write_requests, self.place, own, log, self._draw_death())
             is_doomed = not children or self.choose.random() < 0.1
             children.append((child, self.choose.uniform(0.3, 2.5) if is_doomed else None))

@@ -10,6 +10,7 @@ from types import FunctionType
 import pytest
 
 import omnigraph
+from tests.support.reference import list_members
 
 CLASSES = ("Graph", "Snapshot", "QueryResult", "QueryStream", "Explanation", "Cancellation")
 FUNCTIONS = ("init", "open", "parse_schema", "lint", "discard_recovery", "relocate")
@@ -25,8 +26,8 @@ def documented() -> Iterator[tuple[str, object]]:
     for name in CLASSES:
         class_ = getattr(omnigraph, name)
         yield name, class_
-        for method, found in vars(class_).items():
-            if isinstance(found, FunctionType) and not method.startswith("_"):
+        for method, found in list_members(class_).items():
+            if isinstance(found, FunctionType):
                 yield f"{name}.{method}", found
 
 

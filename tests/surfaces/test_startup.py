@@ -89,12 +89,12 @@ COMMANDS = {
         NO_GRAPH,
         105,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 315),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 312),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 325),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 322),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        355,
+        365,
     ),
 }
 

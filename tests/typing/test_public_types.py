@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from tests.support.reference import list_members
 
 ROOT = Path(__file__).parents[2]
 CALLS = Path(__file__).with_name("calls.py")
@@ -146,7 +147,7 @@ def test_every_verb_is_among_the_calls(class_: type) -> None:
     text = CALLS.read_text()
     quiet = {"close", "export", "export_lines", "export_files", "explain", "stream", "entity"}
     quiet |= {"pin", "pin_write", "tables", "to_dict", "branch", "commit", "location"}
-    verbs = {name for name in vars(class_) if not name.startswith("_")} - quiet
+    verbs = {*list_members(class_)} - quiet
     assert {name for name in verbs if f".{name}" not in text} == set()
 
 

@@ -172,6 +172,20 @@ def listener_of(name: str, value: _Called | None) -> _Called | None:
     raise _not_a(name, "something to call", value)
 
 
+def shows_of(name: str, value: Callable[[str], bool] | None) -> Callable[[str], bool]:
+    """An argument that says of a branch whether it is shown; None shows all."""
+    return listener_of(name, value) or _show_all
+
+
+def _show_all(_branch: str) -> bool:
+    return True
+
+
+def name_of(given: object) -> object:
+    """The name of a branch, or the id of a commit, that is given itself; anything else as it is."""
+    return getattr(given, "name", getattr(given, "id", given))
+
+
 def options_of(name: str, value: object) -> Mapping[str, str] | None:
     """Options of a store: texts by name."""
     if value is None or isinstance(value, Mapping):

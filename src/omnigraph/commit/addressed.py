@@ -23,8 +23,8 @@ TRIPLES = pa.schema(
 )
 """One id and its row addresses on the three sides of a merge, null where a side has no row."""
 
-MIXED = TRIPLES.append(pa.field("ours", pa.list_(pa.bool_())))
-"""A row that takes properties from both sides; `ours` marks those that come from the source."""
+MIXED = TRIPLES.append(pa.field("from_source", pa.list_(pa.bool_())))
+"""A row that takes properties from both sides; `from_source` marks those that come from the source."""
 
 CHANGED = pa.schema([pa.field(name, pa.uint64()) for name in ("source", "target", "row_id")])
 """A source row that replaces a row of the target; the address and the row id of the replaced row are null where they
@@ -55,7 +55,7 @@ class AddressedRows:
     changed: pa.Table = field(default_factory=CHANGED.empty_table)
     mixed: pa.Table = field(default_factory=MIXED.empty_table)
     properties: tuple[str, ...] = ()
-    """The properties that `ours` of mixed rows marks."""
+    """The properties that `from_source` of mixed rows marks."""
     removed: pa.Table = field(default_factory=REMOVED.empty_table)
     cached: tuple[pa.Table, ...] = field(default=(), repr=False, compare=False)
     """Rows of the source that were read already, with their addresses."""
@@ -167,13 +167,15 @@ def mix_properties(
     """Take every property from the side that changed it; the target's where neither or both did."""
     count = mixed.num_rows
     source, target = tables.open(rows.source), tables.open(rows.target)
-    ours = rows_at(source, column(mixed, "source"), names, BlobForm.INPUT)
-    theirs = rows_at(target, column(mixed, "target"), names, BlobForm.INPUT)
-    marks = column(mixed, "ours").flatten().to_numpy(zero_copy_only=False).reshape(count, -1)
+    source_rows = rows_at(source, column(mixed, "source"), names, BlobForm.INPUT)
+    target_rows = rows_at(target, column(mixed, "target"), names, BlobForm.INPUT)
+    marks = column(mixed, "from_source").flatten().to_numpy(zero_copy_only=False).reshape(count, -1)
     changed = dict(zip(rows.properties, marks.T, strict=True)) if count else {}
     columns = []
-    for name in ours.column_names:
+    for name in source_rows.column_names:
         by_source = changed.get(name, np.zeros(count, dtype=bool))
         picked = pa.array(np.where(by_source, np.arange(count), count + np.arange(count)))
-        columns.append(pa.concat_arrays([column(ours, name), column(theirs, name)]).take(picked))
-    return pa.table(columns, schema=ours.schema)
+        columns.append(
+            pa.concat_arrays([column(source_rows, name), column(target_rows, name)]).take(picked)
+        )
+    return pa.table(columns, schema=source_rows.schema)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
 
 import pyarrow as pa
 
@@ -172,6 +173,24 @@ class SchemaChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a caller says about a write, whatever it writes."""
+
+    actor: str | None = None
+    allowed_by: int | None = None
+    """The version of the graph's policy that the actor was allowed by, 0 without a policy; None when nobody was asked."""
+    if_commit: CommitId | None = None
+    """The head that the branch must have."""
+    message: str | None = None
+    key: str | None = None
+    """The idempotency key: the request takes effect once."""
+
+
+ANONYMOUS: Final = WriteOptions()
+"""A write of nobody in particular, on any head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What identifies one write, the same over all its attempts."""
 
@@ -184,7 +203,7 @@ class Header:
     batch_id: str | None = None
     message: str | None = None
     allowed_by: int | None = None
-    """The version of the graph's policy that its actor was allowed by, 0 without a policy; None when nobody was asked."""
+    """As in `WriteOptions`."""
 
     @property
     def is_maintenance(self) -> bool:
@@ -196,24 +215,21 @@ def mint_header(
     runtime: Runtime,
     kind: WriterKind,
     commit_kind: CommitKind,
-    actor: str | None,
+    options: WriteOptions,
     *,
-    if_commit: CommitId | None = None,
     batch_id: str | None = None,
-    message: str | None = None,
-    allowed_by: int | None = None,
 ) -> Header:
     """Name one write: its ids are minted once and survive every retry."""
     return Header(
         kind=kind,
         commit_kind=commit_kind,
-        actor=actor,
+        actor=options.actor,
         operation_id=OperationId(runtime.new_id()),
         commit_id=CommitId(runtime.new_id()),
-        if_commit=if_commit,
+        if_commit=options.if_commit,
         batch_id=batch_id,
-        message=message,
-        allowed_by=allowed_by,
+        message=options.message,
+        allowed_by=options.allowed_by,
     )
 
 

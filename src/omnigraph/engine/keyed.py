@@ -10,7 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from omnigraph.commit.plan import Header
+from omnigraph.commit.plan import Header, WriteOptions
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine.attempt import attempt
@@ -94,6 +94,16 @@ def make_request(
     text = json.dumps([verb, branch, asked], sort_keys=True, default=_spell)
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     return KeyedRequest(branch=branch, actor=actor, key=key, digest=digest)
+
+
+def make_write_request(
+    verb: Verb, branch: BranchName, options: WriteOptions, **asked: Any
+) -> KeyedRequest | None:
+    """Digest what a write asks for, if it has a key; a condition belongs to it where there is one."""
+    if options.key is None:
+        return None
+    condition = {} if options.if_commit is None else {"if_commit": options.if_commit}
+    return make_request(verb, branch, options.actor, options.key, **asked, **condition)
 
 
 def _spell(value: Any) -> Any:

@@ -102,9 +102,9 @@ class BaseFinder:
         self._states: dict[CommitId, Node | None] = {}
         self._bases: dict[tuple[frozenset[CommitId], frozenset[CommitId]], Node | None] = {}
 
-    def find(self, ours: Iterable[CommitId], theirs: Iterable[CommitId]) -> Node | None:
+    def find(self, source: Iterable[CommitId], target: Iterable[CommitId]) -> Node | None:
         """The base of two commits, or of two sets of commits that were merged; None when it cannot be had."""
-        asked = frozenset(ours), frozenset(theirs)
+        asked = frozenset(source), frozenset(target)
         if asked not in self._bases:
             # Until it is found it cannot be a part of itself.
             self._bases[asked] = None
@@ -112,9 +112,9 @@ class BaseFinder:
             self._bases[asked] = self._choose(common)
         return self._bases[asked]
 
-    def find_older(self, ours: CommitId, theirs: CommitId) -> Node | None:
+    def find_older(self, source: CommitId, target: CommitId) -> Node | None:
         """The lowest common ancestors that can be had, when the lowest of all cannot."""
-        common = self._graph.common([ours], [theirs])
+        common = self._graph.common([source], [target])
         while lowest := self._graph.lowest(common):
             node = self._fold(lowest)
             if node is not None:

@@ -25,8 +25,8 @@ def parents_of(commit: GraphCommit) -> tuple[CommitId, ...]:
 
 def count_apart(one: BranchState, other: BranchState) -> tuple[int, int]:
     """Count the commits that only the first branch knows, and those that only the second knows; decodes none."""
-    mine, theirs = one.ancestors[KEY], other.ancestors[KEY]
-    return _count_missing(mine, theirs), _count_missing(theirs, mine)
+    ids, other_ids = one.ancestors[KEY], other.ancestors[KEY]
+    return _count_missing(ids, other_ids), _count_missing(other_ids, ids)
 
 
 def _count_missing(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> int:
@@ -71,9 +71,9 @@ class CommitGraph:
                 waiting.extend(self._parents[number])
         return int.from_bytes(seen, "little")
 
-    def common(self, ours: Iterable[CommitId], theirs: Iterable[CommitId]) -> int:
+    def common(self, source: Iterable[CommitId], target: Iterable[CommitId]) -> int:
         """The set of common ancestors."""
-        return self.ancestors(ours) & self.ancestors(theirs)
+        return self.ancestors(source) & self.ancestors(target)
 
     def lowest(self, common: int) -> tuple[CommitId, ...]:
         """List the commits of a set that are no ancestor of another one, by id; the set holds all their ancestors."""

@@ -108,11 +108,13 @@ def compare_fragments(
     own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]
 ) -> FragmentDifference:
     """Find the fragments of one version that the other does not have, or not with the same deleted rows."""
-    theirs = {(part.id, part.files): part.deletions for part in other}
-    differing = [part for part in own if theirs.get((part.id, part.files), ...) != part.deletions]
+    other_deletions = {(part.id, part.files): part.deletions for part in other}
+    differing = [
+        part for part in own if other_deletions.get((part.id, part.files), ...) != part.deletions
+    ]
     return FragmentDifference(
-        whole=tuple(part.id for part in differing if (part.id, part.files) not in theirs),
-        pruned=tuple(part for part in differing if (part.id, part.files) in theirs),
+        whole=tuple(part.id for part in differing if (part.id, part.files) not in other_deletions),
+        pruned=tuple(part for part in differing if (part.id, part.files) in other_deletions),
     )
 
 

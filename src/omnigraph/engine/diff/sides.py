@@ -304,12 +304,12 @@ def _drop_same_digests(
     """Drop the rows that both sides have with the same digests in all columns."""
     positions = pc.index_in(column(left, "id"), value_set=column(right, "id"))
     both = positions.is_valid().to_numpy(zero_copy_only=False)
-    ours = np.flatnonzero(both)
-    theirs = positions.drop_null().to_numpy()
-    alike = np.ones(len(ours), dtype=bool)
+    left_at = np.flatnonzero(both)
+    right_at = positions.drop_null().to_numpy()
+    alike = np.ones(len(left_at), dtype=bool)
     for name in digests:
-        alike &= _numbers(left, name)[ours] == _numbers(right, name)[theirs]
-    return _drop(left, ours[alike]), _drop(right, theirs[alike])
+        alike &= _numbers(left, name)[left_at] == _numbers(right, name)[right_at]
+    return _drop(left, left_at[alike]), _drop(right, right_at[alike])
 
 
 def _drop(rows: pa.Table, numbers: Any) -> pa.Table:
@@ -333,9 +333,11 @@ class DigestedRows:
 
     def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
         """Compare rows by address: one line per pair of rows, one column per compared column, True where they differ."""
-        ours = pc.index_in(left_rows, value_set=column(self.left, "row")).to_numpy(False)
-        theirs = pc.index_in(right_rows, value_set=column(self.right, "row")).to_numpy(False)
+        left_at = pc.index_in(left_rows, value_set=column(self.left, "row")).to_numpy(False)
+        right_at = pc.index_in(right_rows, value_set=column(self.right, "row")).to_numpy(False)
         found = np.zeros((len(left_rows), len(self.digests)), dtype=bool)
         for number, name in enumerate(self.digests):
-            found[:, number] = _numbers(self.left, name)[ours] != _numbers(self.right, name)[theirs]
+            found[:, number] = (
+                _numbers(self.left, name)[left_at] != _numbers(self.right, name)[right_at]
+            )
         return found

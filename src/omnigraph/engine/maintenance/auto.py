@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable
 from omnigraph.catalog.model import TableType
 from omnigraph.commit.locks import HeldLocks, lock_key
 from omnigraph.commit.plan import (
+    ANONYMOUS,
     BuildIndexes,
     CompactFragments,
     IndexChoice,
@@ -80,7 +81,7 @@ def _compact_locked(
             _watch_key(entry), engine.store.tables.open(entry.at).fragment_count()
         )
         return
-    header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, None)
+    header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, ANONYMOUS)
     published = commit_maintenance(engine, header, view, (write,), held_locks)
     after = published.state.snapshot.entry(table_key)
     engine.fragment_counts.note(

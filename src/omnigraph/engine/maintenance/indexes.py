@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from enum import StrEnum
 from typing import Any
 
-from omnigraph.commit.plan import BuildIndexes, TableWrite, mint_header
+from omnigraph.commit.plan import BuildIndexes, TableWrite, WriteOptions, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import StageWorkers, stage_commit
 from omnigraph.commit.wanted_indexes import (
@@ -248,7 +248,7 @@ def _build_missing(
 ) -> int:
     """Build what is missing, and say how many indexes that were."""
     kind, commit_kind = WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES
-    header = mint_header(engine.runtime, kind, commit_kind, actor)
+    header = mint_header(engine.runtime, kind, commit_kind, WriteOptions(actor=actor))
     with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
 
         def prepare(view: View) -> tuple[Writes, int]:

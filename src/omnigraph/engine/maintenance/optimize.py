@@ -16,6 +16,7 @@ from omnigraph.commit.plan import (
     ReleaseSegments,
     Step,
     TableWrite,
+    WriteOptions,
     mint_header,
 )
 from omnigraph.commit.sidecar import WriterKind
@@ -191,7 +192,9 @@ def _publish(
     last: ConflictError = ReadSetConflict("the set of tables")
     prepare = partial(_prepare, engine, drifted=drifted, workers=workers, tell=tell)
     for _ in range(OPTIMIZE_ROUNDS_MAX):
-        header = mint_header(engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, actor)
+        header = mint_header(
+            engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, WriteOptions(actor=actor)
+        )
         try:
             return run_maintenance(engine, header, MAIN, prepare, "optimize", workers, tell)
         except ManifestConflict as error:

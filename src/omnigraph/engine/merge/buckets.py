@@ -201,7 +201,7 @@ class BucketMerge:
         written = {
             SliceKind.NEW: pa.table({"source": rows.new}),
             SliceKind.CHANGED: changed,
-            SliceKind.MIXED: rows.mixed.select(["source", "id", "base", "target", "ours"]),
+            SliceKind.MIXED: rows.mixed.select(["source", "id", "base", "target", "from_source"]),
             SliceKind.REMOVED: rows.removed.select(["target", "id"]),
             SliceKind.REPLACED: pa.table({ROW_ADDRESS: gone}),
         }

@@ -9,12 +9,20 @@ from typing import Any
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.delta import DeltaKind, TableDelta, WrittenRows
-from omnigraph.commit.plan import Header, WritePlan, mint_header
+from omnigraph.commit.plan import ANONYMOUS, Header, WriteOptions, WritePlan, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import StageWorkers
 from omnigraph.display import Grid, Sheet, Shown, tabulate
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
+from omnigraph.engine.keyed import (
+    KeyedRequest,
+    Receipt,
+    Replay,
+    Verb,
+    attempt_once,
+    find_replay,
+    make_write_request,
+)
 from omnigraph.engine.merge.conflicts import Conflict, ConflictKeeper, list_lines
 from omnigraph.engine.merge.prepare import (
     Counts,
@@ -29,10 +37,10 @@ from omnigraph.engine.results import Commit, show_replayed, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.heartbeat import keep_heartbeat
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
-from omnigraph.engine.writer import Prepared
+from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import UserInputError
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import BranchName, CommitId, Granularity, OperationId, TableKey
+from omnigraph.ids import BranchName, Granularity, OperationId, TableKey
 from omnigraph.limits import CONFLICTS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
@@ -114,98 +122,96 @@ def merge(
     target: str,
     *,
     granularity: str = Granularity.ROW,
-    actor: str | None = None,
-    allowed_by: int | None = None,
+    options: WriteOptions = ANONYMOUS,
     dry_run: bool = False,
     allow_older_base: bool = False,
     choose: Choose | None = None,
     rejects: ConflictKeeper | None = None,
     tell: Tell = tell_nobody,
-    message: str | None = None,
-    key: str | None = None,
-    if_commit: CommitId | None = None,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written.
 
-    With `if_commit` the merge is refused unless that commit is the head of the target. `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
+    `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
     """
-    ours, theirs = _check_names(source, target)
+    pair = _check_names(source, target)
     chosen = _parse_granularity(granularity)
     if dry_run:
         operation = OperationId(engine.runtime.new_id())
         with MergeRun(engine, operation, chosen, choose, rejects, tell) as run:
-            return replace(_preview(run, ours, theirs, older=allow_older_base), actor=actor)
+            return replace(_preview(run, pair, older=allow_older_base), actor=options.actor)
     engine.require_writable("merge")
-    asked: dict[str, Any] = {
-        "source": ours,
-        "granularity": chosen,
-        "allow_older_base": allow_older_base,
-    }
-    asked |= {} if if_commit is None else {"if_commit": if_commit}
-    request = None if key is None else make_request(Verb.MERGE, theirs, actor, key, **asked)
+    request = make_write_request(
+        Verb.MERGE,
+        pair.target,
+        options,
+        source=pair.source,
+        granularity=chosen,
+        allow_older_base=allow_older_base,
+    )
     known = find_replay(engine, request)
     if known is not None:
-        return _replay(known, ours, theirs, actor)
-    engine.require_here(ours, "merge")
-    header = mint_header(
-        engine.runtime,
-        WriterKind.BRANCH_MERGE,
-        CommitKind.BRANCH_MERGE,
-        actor,
-        if_commit=if_commit,
-        message=message,
-        allowed_by=allowed_by,
-    )
-
-    @cache
-    def capture_source() -> BranchState:
-        """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
-        return engine.manifest.current(ours)
-
+        return _replay(known, pair, options.actor)
+    engine.require_here(pair.source, "merge")
+    kinds = WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE
+    header = mint_header(engine.runtime, *kinds, options)
     with MergeRun(engine, header.operation_id, chosen, choose, rejects, tell) as run:
-
-        def prepare(view: View) -> Prepared[DecidedMerge]:
-            relation = _relate(engine, capture_source(), view.state, older=allow_older_base)
-            resolved = run.resolve(relation, view.catalog)
-            if relation.base is None:
-                return Prepared(None, resolved.decided)
-            plan = run.plan(resolved, header)
-            fail(Failpoint.MERGE_PLANNED)
-            tell(Progress("commit", 0, resolved.decided.total_rows, Unit.ROWS))
-            return Prepared(plan, resolved.decided)
-
-        done = attempt_once(
-            engine,
-            theirs,
-            request,
-            header,
-            prepare,
-            run.make_receipt,
-            "merge",
-            StageWorkers(rows=run),
-        )
+        done = _commit(run, pair, request, header, older=allow_older_base)
     if isinstance(done, Replay):
-        return _replay(done, ours, theirs, actor)
+        return _replay(done, pair, options.actor)
     if done.commit is not None:
         rows = done.outcome.total_rows
         tell(Progress("commit", rows, rows, Unit.ROWS, rows))
     after_commit(engine, done)
     return MergeResult(
-        source=ours,
-        target=theirs,
+        source=pair.source,
+        target=pair.target,
         outcome=done.outcome.relation.outcome,
         tables=_by_name(done.outcome.counts),
         commit=view_commit(done.commit),
-        actor=actor,
+        actor=options.actor,
         engine=run.choice.engine,
         reason=run.choice.reason,
     )
 
 
-def _replay(known: Replay, source: str, target: str, actor: str | None) -> MergeResult:
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The branch whose changes are brought, and the branch that gets them."""
+
+    source: BranchName
+    target: BranchName
+
+
+def _commit(
+    run: "MergeRun", pair: _Pair, request: KeyedRequest | None, header: Header, *, older: bool
+) -> Done[DecidedMerge] | Replay:
+    engine = run.engine
+
+    @cache
+    def capture_source() -> BranchState:
+        """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
+        return engine.manifest.current(pair.source)
+
+    def prepare(view: View) -> Prepared[DecidedMerge]:
+        relation = _relate(engine, capture_source(), view.state, older=older)
+        resolved = run.resolve(relation, view.catalog)
+        if relation.base is None:
+            return Prepared(None, resolved.decided)
+        plan = run.plan(resolved, header)
+        fail(Failpoint.MERGE_PLANNED)
+        run.tell(Progress("commit", 0, resolved.decided.total_rows, Unit.ROWS))
+        return Prepared(plan, resolved.decided)
+
+    workers = StageWorkers(rows=run)
+    return attempt_once(
+        engine, pair.target, request, header, prepare, run.make_receipt, "merge", workers
+    )
+
+
+def _replay(known: Replay, pair: _Pair, actor: str | None) -> MergeResult:
     return MergeResult(
-        source=source,
-        target=target,
+        source=pair.source,
+        target=pair.target,
         outcome=Outcome(known.receipt["outcome"]),
         tables={key: (n, u, d) for key, (n, u, d) in known.receipt["tables"].items()},
         commit=view_commit(known.commit),
@@ -217,16 +223,14 @@ def _replay(known: Replay, source: str, target: str, actor: str | None) -> Merge
     )
 
 
-def _preview(
-    run: "MergeRun", source: BranchName, target: BranchName, *, older: bool
-) -> MergeResult:
+def _preview(run: "MergeRun", pair: _Pair, *, older: bool) -> MergeResult:
     engine = run.engine
-    view = engine.view(target)
-    relation = _relate(engine, engine.manifest.current(source), view.state, older=older)
+    view = engine.view(pair.target)
+    relation = _relate(engine, engine.manifest.current(pair.source), view.state, older=older)
     decided = run.resolve(relation, view.catalog).decided
     return MergeResult(
-        source=source,
-        target=target,
+        source=pair.source,
+        target=pair.target,
         outcome=relation.outcome,
         tables=_by_name(decided.counts),
         commit=None,
@@ -247,14 +251,14 @@ def _relate(engine: Engine, source: BranchState, target: BranchState, *, older: 
     return relate(engine.manifest, tables, source, target, allow_older_base=older)
 
 
-def _check_names(source: str, target: str) -> tuple[BranchName, BranchName]:
-    ours, theirs = branch_name(source, "merge"), branch_name(target, "merge")
-    if ours == theirs:
+def _check_names(source: str, target: str) -> _Pair:
+    pair = _Pair(branch_name(source, "merge"), branch_name(target, "merge"))
+    if pair.source == pair.target:
         raise UserInputError(
-            f"merge: source and target are the same branch '{ours}'; nothing was written",
+            f"merge: source and target are the same branch '{pair.source}'; nothing was written",
             hint="name the branch to merge from, and with into= the one to merge into",
         )
-    return ours, theirs
+    return pair
 
 
 def _parse_granularity(text: str) -> Granularity:
@@ -286,7 +290,7 @@ class MergeRun:
         self.choice = RunnerChoice(None, "there was nothing to compare")
         self._operation, self._granularity = operation, granularity
         self._choose = partial(choose_here, engine) if choose is None else choose
-        self._rejects, self._tell = rejects, tell
+        self._rejects, self.tell = rejects, tell
         self._resources = ExitStack()
         self._bulk: BulkMerge | None = None
 
@@ -309,7 +313,7 @@ class MergeRun:
         if bulk is not None:
             return bulk.resolve(relation)
         tables = self.engine.store.tables
-        found = resolve_merge(relation, catalog, tables, self._granularity, self._tell)
+        found = resolve_merge(relation, catalog, tables, self._granularity, self.tell)
         if found.conflicts and self._rejects is not None:
             self._rejects.write_lines(list_lines(found.conflicts))
         return found
@@ -318,7 +322,7 @@ class MergeRun:
         """Stage what was decided; conflicts are raised."""
         match resolved:
             case ResolvedMerge():
-                return plan_merge(resolved, self.engine.store.tables, header, self._tell)
+                return plan_merge(resolved, self.engine.store.tables, header, self.tell)
             case SteppedMerge():
                 return self._require_bulk().plan(resolved, header)
 

@@ -55,8 +55,8 @@ def relate(
     allow_older_base: bool = False,
 ) -> Relation:
     """Find the merge base of two branches and what follows from it."""
-    ours, theirs = source.head, target.head
-    if ours is None or theirs is None:
+    source_head, target_head = source.head, target.head
+    if source_head is None or target_head is None:
         raise _make_unrelated_error(source, target)
     shared = find_shared(manifest, source, target)
     if not shared.lowest:
@@ -68,9 +68,9 @@ def relate(
         outcome=Outcome.ALREADY_UP_TO_DATE,
         merged_commits=shared.merged_commits,
     )
-    if ours.id in shared.lowest:
+    if source_head.id in shared.lowest:
         return relation
-    if theirs.id in shared.lowest:
+    if target_head.id in shared.lowest:
         # The head of the target is at hand as it was captured.
         return replace(relation, base=base_at(target), outcome=Outcome.FAST_FORWARD)
     states = StoredStates(manifest, tables, shared.commit, source, target)

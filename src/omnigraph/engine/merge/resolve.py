@@ -92,22 +92,22 @@ def three_way(
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
         looking = pool.submit(carry_context(candidates), tables, base, target)
         moves = find_changed_rows(tables, base, source, row_cache)
-        theirs = looking.result()
+        target_moves = looking.result()
     rows = AddressedRows(source=source, target=target)
     return resolve_moves(
-        rows, moves, theirs, StoredSides(tables, base, source, target), granularity
+        rows, moves, target_moves, StoredSides(tables, base, source, target), granularity
     )
 
 
 def resolve_moves(
     rows: AddressedRows,
     moves: pa.Table,
-    theirs: pa.Table,
+    target_moves: pa.Table,
     sides: "Sides",
     granularity: Granularity,
 ) -> Resolution:
     """Combine rows that the source changed with rows that the target may have changed."""
-    touched = theirs.filter(pc.is_in(theirs["id"], value_set=column(moves, "id")))
+    touched = target_moves.filter(pc.is_in(target_moves["id"], value_set=column(moves, "id")))
     met = pc.is_in(moves["id"], value_set=column(touched, "id"))
     apart = moves.filter(pc.invert(met))
     alone = _take_source(rows, apart, sides.in_target(apart))
@@ -116,10 +116,12 @@ def resolve_moves(
     return _resolve_common(alone, _join_triples(moves.filter(met), touched), sides, granularity)
 
 
-def _join_triples(ours: pa.Table, theirs: pa.Table) -> pa.Table:
-    positions = pc.index_in(column(ours, "id"), value_set=column(theirs, "id"))
-    found = column(theirs, "after").take(positions)
-    return pa.table([ours["id"], ours["before"], ours["after"], found], schema=TRIPLES)
+def _join_triples(source_moves: pa.Table, target_moves: pa.Table) -> pa.Table:
+    positions = pc.index_in(column(source_moves, "id"), value_set=column(target_moves, "id"))
+    found = column(target_moves, "after").take(positions)
+    return pa.table(
+        [source_moves["id"], source_moves["before"], source_moves["after"], found], schema=TRIPLES
+    )
 
 
 class Sides(Protocol):
@@ -237,43 +239,47 @@ def _resolve_updates(
     alone: AddressedRows, rows: pa.Table, sides: Sides, granularity: Granularity
 ) -> Resolution:
     """Add the rows that both sides updated to those that the source changed alone."""
-    theirs = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
-    untouched = ~theirs.any(axis=1)
+    target_changed = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
+    untouched = ~target_changed.any(axis=1)
     kept = _pick(rows, untouched)
     kept = kept.append_column("row_id", pa.nulls(kept.num_rows, pa.uint64()))
-    rows, theirs = _pick(rows, ~untouched), theirs[~untouched]
+    rows, target_changed = _pick(rows, ~untouched), target_changed[~untouched]
     across = sides.across()
     apart = across.matrix(column(rows, "source"), column(rows, "target"))
     differing = apart.any(axis=1)
     agreed: pa.Array | None = column(_pick(rows, ~differing), "id")
-    rows, theirs, apart = _pick(rows, differing), theirs[differing], apart[differing]
-    ours = np.ones_like(apart)
+    rows, target_changed, apart = (
+        _pick(rows, differing),
+        target_changed[differing],
+        apart[differing],
+    )
+    source_changed = np.ones_like(apart)
     if granularity is Granularity.PROPERTY:
-        ours = sides.by_source().matrix(column(rows, "base"), column(rows, "source"))
-        agreed = None if (ours & theirs & ~apart).any() else agreed
-        theirs = theirs & apart
+        source_changed = sides.by_source().matrix(column(rows, "base"), column(rows, "source"))
+        agreed = None if (source_changed & target_changed & ~apart).any() else agreed
+        target_changed = target_changed & apart
     else:
-        theirs = apart
-    clashing = (ours & theirs).any(axis=1)
+        target_changed = apart
+    clashing = (source_changed & target_changed).any(axis=1)
     clash = Clash(
         kind=ConflictKind.DIVERGENT_UPDATE,
         rows=_pick(rows, clashing),
-        properties=(ours & theirs)[clashing],
+        properties=(source_changed & target_changed)[clashing],
         names=across.names,
     )
     # Where all that the source did is there already, the target's row is the merged one.
-    mixed = ~clashing & (ours & apart).any(axis=1)
+    mixed = ~clashing & (source_changed & apart).any(axis=1)
     moved = replace(
         alone,
         changed=pa.concat_tables([alone.changed, kept.select(CHANGED.names)]),
-        mixed=mark_mixed(_pick(rows, mixed), ours[mixed]),
+        mixed=mark_mixed(_pick(rows, mixed), source_changed[mixed]),
         properties=across.names,
     )
     return Resolution(rows=moved, clashes=(clash,), agreed=agreed)
 
 
-def mark_mixed(triples: pa.Table, ours: Mask) -> pa.Table:
+def mark_mixed(triples: pa.Table, source_changed: Mask) -> pa.Table:
     """Put beside rows of both sides which properties the source changed."""
-    starts = np.arange(len(ours) + 1, dtype=np.int32) * ours.shape[1]
-    marks = pa.ListArray.from_arrays(pa.array(starts), pa.array(ours.ravel()))
-    return triples.append_column(MIXED.field("ours"), marks)
+    starts = np.arange(len(source_changed) + 1, dtype=np.int32) * source_changed.shape[1]
+    marks = pa.ListArray.from_arrays(pa.array(starts), pa.array(source_changed.ravel()))
+    return triples.append_column(MIXED.field("from_source"), marks)

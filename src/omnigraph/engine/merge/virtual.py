@@ -255,9 +255,9 @@ def fold(left: Rows, right: Rows, shared: Rows, granularity: Granularity) -> Row
 
 def _merge_properties(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask]:
     """Take every property from the side that changed it, and tell which rows changed one on both sides."""
-    ours, theirs = left.values != shared.values, right.values != shared.values
-    clashing = (ours & theirs & (left.values != right.values)).any(axis=1)
-    values = np.where(ours, left.values, right.values)
+    left_changed, right_changed = left.values != shared.values, right.values != shared.values
+    clashing = (left_changed & right_changed & (left.values != right.values)).any(axis=1)
+    values = np.where(left_changed, left.values, right.values)
     return Rows(there=left.there, known=left.known, values=values), clashing
 
 
@@ -341,15 +341,15 @@ def _decide(
     taken, clashing = open_rows & by_target, open_rows & ~by_target
     agreed: pa.Array | None = part.ids.filter(pa.array(same & ~by_target))
     triples = _triples(part)
-    mixed, ours = np.zeros_like(clashing), np.zeros_like(source.values, dtype=bool)
+    mixed, source_changed = np.zeros_like(clashing), np.zeros_like(source.values, dtype=bool)
     apart = source.values != target.values
     if granularity is Granularity.PROPERTY:
-        ours, theirs = source.values != base.values, target.values != base.values
+        source_changed, target_changed = source.values != base.values, target.values != base.values
         whole = clashing & base.known & base.there & source.there & target.there
-        fitting = whole & ~(ours & theirs & apart).any(axis=1)
-        mixed = fitting & (ours & apart).any(axis=1)
-        agreed = None if (ours & theirs & ~apart)[whole].any() else agreed
-        apart = np.where(whole[:, None], ours & theirs & apart, apart)
+        fitting = whole & ~(source_changed & target_changed & apart).any(axis=1)
+        mixed = fitting & (source_changed & apart).any(axis=1)
+        agreed = None if (source_changed & target_changed & ~apart)[whole].any() else agreed
+        apart = np.where(whole[:, None], source_changed & target_changed & apart, apart)
         clashing = clashing & ~fitting
     comes, stays = taken & source.there, target.there
     rows = AddressedRows(
@@ -357,7 +357,7 @@ def _decide(
         target=relation.target.at,
         new=part.source_at.filter(pa.array(comes & ~stays)),
         changed=_list_changed(triples.filter(pa.array(comes & stays))),
-        mixed=mark_mixed(triples.filter(pa.array(mixed)), ours[mixed]),
+        mixed=mark_mixed(triples.filter(pa.array(mixed)), source_changed[mixed]),
         properties=names,
         removed=triples.filter(pa.array(taken & ~source.there)).select(REMOVED.names),
     )

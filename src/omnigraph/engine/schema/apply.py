@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from omnigraph.catalog.diff import types
 from omnigraph.catalog.diff.steps import SchemaPlan, Step, first_refusal
@@ -12,12 +12,14 @@ from omnigraph.catalog.resolve.schema import compile_schema
 from omnigraph.commit.guard import drift
 from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, lock_key
 from omnigraph.commit.plan import (
+    ANONYMOUS,
     Header,
     NewTable,
     ReshapeColumns,
     RewriteRows,
     SchemaChange,
     TableWrite,
+    WriteOptions,
     WritePlan,
     mint_header,
     plan_of,
@@ -26,7 +28,16 @@ from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import commit_held
-from omnigraph.engine.keyed import Replay, Verb, find_replay, make_request, record_key, replay_in
+from omnigraph.engine.keyed import (
+    KeyedRequest,
+    Receipt,
+    Replay,
+    Verb,
+    find_replay,
+    make_write_request,
+    record_key,
+    replay_in,
+)
 from omnigraph.engine.maintenance.operation import refuse_pending
 from omnigraph.engine.results import SchemaApplyResult, view_commit
 from omnigraph.engine.schema.work import Work, work_of
@@ -35,7 +46,7 @@ from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_he
 from omnigraph.engine.writer import Done
 from omnigraph.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraph.failpoints import Failpoint, fail
-from omnigraph.ids import MAIN, CommitId, OperationId, TableKey, Version
+from omnigraph.ids import MAIN, OperationId, TableKey, Version
 from omnigraph.language.source import Source
 from omnigraph.logs import get_logger
 from omnigraph.manifest.accepted_schema import AcceptedSchema
@@ -76,64 +87,43 @@ def apply_schema(
     source: Source,
     *,
     allow_data_loss: bool = False,
-    actor: str | None = None,
-    allowed_by: int | None = None,
+    options: WriteOptions = ANONYMOUS,
     tell: Tell = tell_nobody,
-    message: str | None = None,
-    key: str | None = None,
     choose: Choose | None = None,
-    if_commit: CommitId | None = None,
 ) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; what is not supported is refused as a whole.
 
-    With `if_commit` the change is refused unless that commit is the head of main.
     `choose` names who writes the rows anew of tables that lose a column for good; else this process does.
     """
     engine.require_writable("schema apply")
     desired = compile_schema(source)
-    asked: dict[str, Any] = {"text": source.text, "allow_data_loss": allow_data_loss}
-    asked |= {} if if_commit is None else {"if_commit": if_commit}
-    request = None if key is None else make_request(Verb.SCHEMA_APPLY, MAIN, actor, key, **asked)
+    request = make_write_request(
+        Verb.SCHEMA_APPLY, MAIN, options, text=source.text, allow_data_loss=allow_data_loss
+    )
     known = find_replay(engine, request)
     if known is not None:
-        return _replay(engine, known, actor)
+        return _replay(engine, known, options.actor)
     engine.recovery.heal()
     with _schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
         view = engine.view(MAIN)
         # A rival with the same key had the locks until now.
         known = None if request is None else replay_in(view.state, request)
         if known is not None:
-            return _replay(engine, known, actor)
-        if if_commit is not None and view.commit != if_commit:
-            raise PreconditionFailed(if_commit, view.commit)
+            return _replay(engine, known, options.actor)
+        if options.if_commit is not None and view.commit != options.if_commit:
+            raise PreconditionFailed(options.if_commit, view.commit)
         plan = _require_supported(view, desired, allow_data_loss)
         receipt = {"steps": [step.to_dict() for step in plan.steps], "warnings": [*plan.warnings]}
         if not plan.steps:
-            if request is not None:
-                record_key(engine, request, OperationId(engine.runtime.new_id()), receipt)
-            return SchemaApplyResult(
-                uri=engine.uri,
-                steps=(),
-                manifest_version=view.version,
-                actor=actor,
-                commit=None,
-                warnings=plan.warnings,
-                reason=_NO_REWRITE,
-            )
+            return _change_nothing(engine, view, plan, request, receipt, options.actor)
         # With every lock held, a pending operation has no owner left: recovery goes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
         choice = _choose_rewriter(engine, view, work.stripped if allow_data_loss else (), choose)
         receipt |= {"engine": choice.engine, "reason": choice.reason}
-        header = mint_header(
-            engine.runtime,
-            WriterKind.SCHEMA_APPLY,
-            CommitKind.SCHEMA_APPLY,
-            actor,
-            if_commit=view.commit,
-            message=message,
-            allowed_by=allowed_by,
-        )
+        # Whatever the caller expected: the change is made of this head.
+        kinds = WriterKind.SCHEMA_APPLY, CommitKind.SCHEMA_APPLY
+        header = mint_header(engine.runtime, *kinds, replace(options, if_commit=view.commit))
         change = _Change(
             engine=engine,
             view=view,
@@ -151,12 +141,34 @@ def apply_schema(
         uri=engine.uri,
         steps=plan.steps,
         manifest_version=done.outcome,
-        actor=actor,
+        actor=options.actor,
         commit=view_commit(done.commit),
         warnings=(*plan.warnings, *kept),
         pending_indexes=after_commit(engine, done, choice.index_workers, tell=tell),
         engine=choice.engine,
         reason=choice.reason,
+    )
+
+
+def _change_nothing(
+    engine: Engine,
+    view: View,
+    plan: SchemaPlan,
+    request: KeyedRequest | None,
+    receipt: Receipt,
+    actor: str | None,
+) -> SchemaApplyResult:
+    """The result of a schema that is there already; its key is recorded alone."""
+    if request is not None:
+        record_key(engine, request, OperationId(engine.runtime.new_id()), receipt)
+    return SchemaApplyResult(
+        uri=engine.uri,
+        steps=(),
+        manifest_version=view.version,
+        actor=actor,
+        commit=None,
+        warnings=plan.warnings,
+        reason=_NO_REWRITE,
     )
 
 

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
-from omnigraph.commit.plan import mint_header
+from omnigraph.commit.plan import ANONYMOUS, WriteOptions, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import attempt
@@ -30,9 +30,7 @@ def assign_values(
     values: pa.Array,
     *,
     branch: BranchName,
-    actor: str | None = None,
-    allowed_by: int | None = None,
-    message: str | None = None,
+    options: WriteOptions = ANONYMOUS,
 ) -> MutationResult:
     """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
     engine.require_writable("assign")
@@ -41,14 +39,7 @@ def assign_values(
         raise UserInputError(
             f"{len(ids)} ids, each once, and {len(values)} values do not go together; no changes were made"
         )
-    header = mint_header(
-        engine.runtime,
-        WriterKind.MUTATION,
-        CommitKind.MUTATION,
-        actor,
-        message=message,
-        allowed_by=allowed_by,
-    )
+    header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, options)
 
     def prepare(view: View) -> Prepared[int]:
         type_ = _require_property(view, type_name, property_name)
@@ -68,7 +59,7 @@ def assign_values(
         query_name=f"{type_name}.{property_name}",
         affected_nodes=done.outcome,
         affected_edges=0,
-        actor=actor,
+        actor=options.actor,
         commit=view_commit(done.commit),
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.commit.constraints import Violations, violations
 from omnigraph.commit.delta import DeltaKind, Deltas
-from omnigraph.commit.plan import Header, mint_header
+from omnigraph.commit.plan import ANONYMOUS, Header, WriteOptions, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers
 from omnigraph.engine import branching
@@ -34,7 +34,7 @@ from omnigraph.engine.write.prepare import is_batch_loaded, open_committed_rows,
 from omnigraph.engine.write.runner_choice import Choose, RunnerChoice, choose_here
 from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import NotFound, OmniError, ReadSetConflict, UserInputError
-from omnigraph.ids import MAIN, BranchName, CommitId, LoadMode, TableKey
+from omnigraph.ids import MAIN, BranchName, LoadMode, TableKey
 from omnigraph.limits import PROBLEMS_SHOWN_MAX
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import CommitKind
@@ -78,26 +78,22 @@ def load(
     mode: str,
     branch: BranchName = MAIN,
     from_branch: BranchName | None = None,
-    actor: str | None = None,
-    allowed_by: int | None = None,
+    options: WriteOptions = ANONYMOUS,
     allow_empty: bool = False,
     dry_run: bool = False,
     choose: Choose | None = None,
     batch_id: str | None = None,
     strict: Collection[str] = (),
     tell: Tell = tell_nobody,
-    message: str | None = None,
-    key: str | None = None,
     rejects: Rejects | None = None,
-    if_commit: CommitId | None = None,
     create: Collection[str] = (),
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
     A `batch_id` is written once: a load that brings it again writes nothing. Types in `strict` are only added to when
-    the others are merged. A load with an idempotency `key` takes effect once; repeated, it gives its first result.
-    With `if_commit` the load is refused unless that commit is the head of the branch. Of the types in `create` the load
-    makes every node that its edges name and that is nowhere. `tell` hears of reading, checking, staging and indexing in memory, and of the commit; steps are told by their runner.
+    the others are merged. A load with an idempotency key takes effect once; repeated, it gives its first result.
+    Of the types in `create` the load makes every node that its edges name and that is nowhere. `tell` hears of reading,
+    checking, staging and indexing in memory, and of the commit; the runner tells of steps.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -110,25 +106,17 @@ def load(
         _require_branch(engine, target)
     load_source = identify_source(source, contract.catalog)
     keyed: KeyedRequest | None = None
-    if key is not None and not dry_run:
+    if options.key is not None and not dry_run:
         settings = engine.settings
         load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
-        asked = [mode, from_branch, *strict, *(() if if_commit is None else (if_commit,))]
-        asked += [f"create {name}" for name in create]
-        keyed = _make_request(engine, target, actor, key, load_source, asked)
+        condition = () if options.if_commit is None else (options.if_commit,)
+        asked = [mode, from_branch, *strict, *condition, *(f"create {name}" for name in create)]
+        keyed = _make_request(engine, target, options.actor, options.key, load_source, asked)
         known = find_replay(engine, keyed)
         if known is not None:
-            return _replay(engine, known, target, actor)
-    header = mint_header(
-        engine.runtime,
-        WriterKind.LOAD,
-        CommitKind.LOAD,
-        actor,
-        batch_id=batch_id,
-        message=message,
-        allowed_by=allowed_by,
-        if_commit=if_commit,
-    )
+            return _replay(engine, known, target, options.actor)
+    kinds = WriterKind.LOAD, CommitKind.LOAD
+    header = mint_header(engine.runtime, *kinds, options, batch_id=batch_id)
     request = LoadRequest(
         kind=kind,
         contract=contract,
@@ -145,7 +133,7 @@ def load(
         branch_created=False,
         mode=mode,
         tables={},
-        actor=actor,
+        actor=options.actor,
         commit=None,
     )
     if _is_there(engine, target) and is_batch_loaded(engine.view(target), batch_id):
@@ -166,7 +154,7 @@ def load(
             done = replace(done, branch_created=forked)
         written = _commit_checked(engine, keyed, header, checked_load, done, tell)
     if isinstance(written, Replay):
-        return _replay(engine, written, target, actor)
+        return _replay(engine, written, target, options.actor)
     done = _add_created(done, written.outcome)
     if written.commit is None:
         return done

@@ -7,13 +7,21 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog.values import json_column
-from omnigraph.commit.plan import mint_header
+from omnigraph.commit.plan import ANONYMOUS, Header, WriteOptions, mint_header
 from omnigraph.commit.sidecar import WriterKind
 from omnigraph.compile.checked import CheckedInsert, CheckedMutation, Column
 from omnigraph.compile.params import bind_arguments
 from omnigraph.engine.after_commit import after_commit
 from omnigraph.engine.attempt import enter
-from omnigraph.engine.keyed import Receipt, Replay, Verb, attempt_once, find_replay, make_request
+from omnigraph.engine.keyed import (
+    KeyedRequest,
+    Receipt,
+    Replay,
+    Verb,
+    attempt_once,
+    find_replay,
+    make_request,
+)
 from omnigraph.engine.results import MutationResult, view_commit
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.matches import open_matches
@@ -23,7 +31,7 @@ from omnigraph.engine.write.statements import run_statements
 from omnigraph.engine.write.table_source import GivenValues
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import QueryError, ResourceLimit
-from omnigraph.ids import MAIN, BranchName, CommitId
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.language.source import Source
 from omnigraph.limits import RETURNED_BYTES_KEPT_MAX
 from omnigraph.manifest.names import branch_name
@@ -42,57 +50,30 @@ def mutate(
     params: Mapping[str, Any] | None,
     *,
     branch: BranchName = MAIN,
-    actor: str | None = None,
-    allowed_by: int | None = None,
-    if_commit: CommitId | None = None,
+    options: WriteOptions = ANONYMOUS,
     dry_run: bool = False,
-    message: str | None = None,
-    key: str | None = None,
 ) -> MutationResult:
     """Run a mutation: all of its statements in one commit, or none. `dry_run` checks everything and writes nothing.
 
-    A mutation with an idempotency `key` takes effect once; repeated, it gives its first result.
+    A mutation with an idempotency key takes effect once; repeated, it gives its first result.
     """
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
-    asked = {"text": source.text, "name": name, "params": params, "if_commit": if_commit}
-    request = (
-        None if key is None or dry_run else make_request(Verb.MUTATE, target, actor, key, **asked)
-    )
+    request = None if dry_run else _make_request(target, source, name, params, options)
     known = find_replay(engine, request)
     if known is not None:
-        return _replay(known, target, actor)
+        return _replay(known, target, options.actor)
     compiled = _compile_mutation(engine, source, name)
     values = bind_arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
-    header = mint_header(
-        engine.runtime,
-        WriterKind.MUTATION,
-        CommitKind.MUTATION,
-        actor,
-        if_commit=if_commit,
-        message=message,
-        allowed_by=allowed_by,
-    )
+    header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, options)
 
     def prepare(view: View) -> Prepared[Counts]:
-        committed = open_committed_rows(engine, view)
-        given = GivenValues(values, now)
         mutation = engine.plans.mutation(view.accepted, source, name)
-        mutating = Mutating(
-            catalog=view.catalog,
-            committed=committed,
-            given=given,
-            runtime=engine.runtime,
-            run_match=open_matches(engine, view, given, committed),
-        )
-        deltas = run_statements(mutation, mutating)
-        if dry_run:
-            check_deltas(view, deltas, committed)
-            return Prepared(None, mutating.counts)
-        plan = prepare_deltas(view, deltas, committed, engine.workers, header)
-        return Prepared(plan, mutating.counts)
+        planned = None if dry_run else header
+        return _prepare(engine, view, mutation, GivenValues(values, now), planned)
 
+    only_inserts = _only_inserts(compiled)
     done = attempt_once(
         engine,
         target,
@@ -102,18 +83,56 @@ def mutate(
         lambda counts: _make_kept_receipt(compiled, counts),
         str(header.commit_kind),
         # An update conflicts with changes since it began, and has to know them from earlier ones.
-        may_rely_on_memory=_only_inserts(compiled) and if_commit is None and not dry_run,
-        only_inserts=_only_inserts(compiled),
+        may_rely_on_memory=only_inserts and options.if_commit is None and not dry_run,
+        only_inserts=only_inserts,
     )
     if isinstance(done, Replay):
-        return _replay(done, target, actor)
+        return _replay(done, target, options.actor)
     after_commit(engine, done)
     return MutationResult(
         branch=target,
-        actor=actor,
+        actor=options.actor,
         commit=view_commit(done.commit),
         **_make_receipt(compiled, done.outcome),
     )
+
+
+def _make_request(
+    target: BranchName,
+    source: Source,
+    name: str | None,
+    params: Mapping[str, Any] | None,
+    options: WriteOptions,
+) -> KeyedRequest | None:
+    if options.key is None:
+        return None
+    # The condition is named where there is none, too: digests that are stored have it.
+    asked = {"text": source.text, "name": name, "params": params, "if_commit": options.if_commit}
+    return make_request(Verb.MUTATE, target, options.actor, options.key, **asked)
+
+
+def _prepare(
+    engine: Engine,
+    view: View,
+    mutation: CheckedMutation,
+    given: GivenValues,
+    header: Header | None,
+) -> Prepared[Counts]:
+    """Run the statements on a view, and plan the write; without a header they are checked alone."""
+    committed = open_committed_rows(engine, view)
+    mutating = Mutating(
+        catalog=view.catalog,
+        committed=committed,
+        given=given,
+        runtime=engine.runtime,
+        run_match=open_matches(engine, view, given, committed),
+    )
+    deltas = run_statements(mutation, mutating)
+    if header is None:
+        check_deltas(view, deltas, committed)
+        return Prepared(None, mutating.counts)
+    plan = prepare_deltas(view, deltas, committed, engine.workers, header)
+    return Prepared(plan, mutating.counts)
 
 
 def _make_receipt(mutation: CheckedMutation, counts: Counts) -> Receipt:
