@@ -176,6 +176,26 @@ def test_stages_unions_and_any_edges_give_the_rows_they_mean(data: st.DataObject
         world.close()
 
 
+READS_PER_WORLD = 12
+"""Laying out a graph takes as long as some dozens of reads; many more reads than these are no single example any more."""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@settings(max_examples=1_500)
+@given(data=st.data())
+def test_thousands_of_queries_give_the_rows_they_mean(data: st.DataObject) -> None:
+    graph = replace(data.draw(graphs(least=2)), ends=ENDS)
+    world = data.draw(worlds(graph, data.draw(st.sampled_from(TableState))))
+    try:
+        for _ in range(READS_PER_WORLD):
+            read = data.draw(st.one_of(random_reads(), staged_reads()))
+            way = data.draw(st.sampled_from(WAYS))
+            check(read, world, {}, meaning(read, graph, {NOW: INSTANT}), way)
+    finally:
+        world.close()
+
+
 @st.composite
 def staged_reads(draw: st.DrawFn) -> CheckedRead:
     """A read of several stages that the checker accepts."""
