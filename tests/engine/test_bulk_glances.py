@@ -17,7 +17,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.commit.delta import DeltaKind
 from omnigraph.commit.plan import ANONYMOUS, mint_header
 from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.write.load import CheckedLoad, LoadRequest, check_load
+from omnigraph.engine.write.checked_load import CheckedLoad, LoadRequest, check_load
 from omnigraph.engine.write.runner_choice import RunnerChoice, choose_here
 from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraph.ids import MAIN

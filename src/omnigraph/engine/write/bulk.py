@@ -26,11 +26,7 @@ from omnigraph.pipeline.findings import InputMap, make_error, map_inputs
 from omnigraph.pipeline.input.splits import CheckedRows, Shaped, Split
 from omnigraph.pipeline.keys.decide import STRICT, decide_step
 from omnigraph.pipeline.keys.extract import cut_committed
-from omnigraph.pipeline.keys.local import (
-    local_endpoints_step,
-    local_ids_step,
-    make_reading_check,
-)
+from omnigraph.pipeline.keys.local import local_endpoints_step, local_ids_step, make_reading_check
 from omnigraph.pipeline.keys.plan import KeyPlan, Where
 from omnigraph.pipeline.messages import (
     CreatedNodes,

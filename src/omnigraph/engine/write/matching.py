@@ -9,15 +9,7 @@ from omnigraph.catalog.model import NodeType, TableType
 from omnigraph.catalog.types import Scalar
 from omnigraph.catalog.values import key_text
 from omnigraph.commit.delta import Accumulator
-from omnigraph.compile.checked import (
-    AllOf,
-    Compare,
-    Condition,
-    Const,
-    Now,
-    ParamRef,
-    PropertyRef,
-)
+from omnigraph.compile.checked import AllOf, Compare, Condition, Const, Now, ParamRef, PropertyRef
 from omnigraph.compile.plan.visit import Change, change_part, walk
 from omnigraph.engine.read.evaluate import truth
 from omnigraph.engine.read.operators.pushdown import render_filter

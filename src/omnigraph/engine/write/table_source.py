@@ -5,15 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from omnigraph.compile.checked import (
-    Const,
-    EntityRef,
-    Field,
-    Now,
-    ParamRef,
-    PathValue,
-    TextMatch,
-)
+from omnigraph.compile.checked import Const, EntityRef, Field, Now, ParamRef, PathValue, TextMatch
 from omnigraph.engine.read.columns.row_ids import Integers
 from omnigraph.engine.read.evaluate import Fixed, Leaf
 from omnigraph.errors import InternalError
