@@ -13,7 +13,7 @@ class EventLogger:
         self._logger = logging.getLogger(name)
 
     @property
-    def is_heard(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether anyone takes what happens in the course of things."""
         return self._logger.isEnabledFor(logging.INFO)
 

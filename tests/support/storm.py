@@ -31,9 +31,9 @@ from omnigraph.runtime import SystemRuntime
 from omnigraph.testing.model import (
     SCHEMA,
     Age,
+    Befriend,
     Leave,
     Load,
-    Meet,
     Plain,
     Settle,
     Write,
@@ -146,7 +146,7 @@ def draw_request(choose: random.Random, number: int) -> Request:
         case 0:
             write = Settle(choose.choice([fresh, shared[0]]), place, n)
         case 1:
-            write = Meet(shared[0], shared[1])
+            write = Befriend(shared[0], shared[1])
         case 2:
             write = Age(shared[0], n)
         case 3:

@@ -70,7 +70,7 @@ class HeldLocks:
 
     def lost(self) -> LockKey | None:
         """A lock that is no longer ours, because the process slept longer than its lease; None when all are."""
-        return next((key for key, lock in self.locks.items() if not lock.still_held()), None)
+        return next((key for key, lock in self.locks.items() if not lock.is_valid()), None)
 
 
 _registry_guard = threading.Lock()

@@ -251,7 +251,7 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
         if not held_locks.covers(plan.lock_keys):
             return plan.lock_keys
         try:
-            committed = commit_held(engine, plan, held_locks, first.writer.workers)
+            committed = commit_locked(engine, plan, held_locks, first.writer.workers)
             return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
         except BranchMadeAgain:
             # What the write saw is gone, and so are the files that it staged.
@@ -264,7 +264,7 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
     raise last
 
 
-def commit_held(
+def commit_locked(
     engine: Engine, plan: WritePlan, held_locks: HeldLocks, workers: StageWorkers = ALONE
 ) -> CommittedPlan:
     """Commit a plan under its locks; a plan that is refused after HEADs moved is rolled back before the locks are free."""

@@ -97,7 +97,7 @@ class LockTimeout(ConflictError):
         )
         when = "did not become free" if turns is None else "cannot become free"
         super().__init__(
-            f"the lock of {where} {when} within {waited:g} s: {_held_by(holder, since)}{_before(turns)}; "
+            f"the lock of {where} {when} within {waited:g} s: {_describe_holder(holder, since)}{_before(turns)}; "
             "nothing was written",
             details={
                 "lock": {
@@ -119,7 +119,7 @@ def _before(turns: tuple[int, float] | None) -> str:
     return f", {turns[0]} more turns come before this one, and none of the last took less than {turns[1]:.2g} s"
 
 
-def _held_by(holder: Mapping[str, Any] | None, since: str | None) -> str:
+def _describe_holder(holder: Mapping[str, Any] | None, since: str | None) -> str:
     if holder is None:
         return "another writer holds it"
     doing = " ".join(str(holder[k]) for k in ("operation", "operation_id") if k in holder)

@@ -243,12 +243,12 @@ def _table_records(change: Change, table_history: TableHistory) -> Iterator[Reco
         if update.table_key in seen:
             raise InternalError(f"{update.table_key} is updated twice in one publish")
         seen.add(update.table_key)
-        yield _version(change, update, _require_known(known, update.table_key))
+        yield _version(change, update, _require_incarnation(known, update.table_key))
     for table, version in sorted(change.tombstones.items()):
-        yield _make_tombstone(change, table, version, _require_known(known, table))
+        yield _make_tombstone(change, table, version, _require_incarnation(known, table))
 
 
-def _require_known(table_history: TableHistory, table: TableKey) -> TableIncarnation:
+def _require_incarnation(table_history: TableHistory, table: TableKey) -> TableIncarnation:
     latest = table_history.latest(table)
     if latest is None:
         raise NotFound("table", table, known=table_history.by_key)

@@ -274,7 +274,7 @@ class Manifest:
         seen = self.heads.seen(branch)
         return math.inf if seen is None else Moment.now(self.runtime).seconds_since(seen)
 
-    def known_head(self, branch: BranchName) -> BranchState | None:
+    def find_cached_head(self, branch: BranchName) -> BranchState | None:
         """Give the cached state of main or of a branch, if a swap may start from it without a look at the store.
 
         A swap notices what came since its state by the versions in between, and cleanup removes versions. Where

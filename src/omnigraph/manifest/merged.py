@@ -68,15 +68,15 @@ def find_merged_commits(source: pa.Table, target: pa.Table) -> pa.Table:
     """
     is_lost = pc.is_null(source["metadata"])
     known = target.filter(pc.is_valid(target["metadata"]))[KEY]
-    merged_commits = source.filter(pc.invert(pc.or_(is_lost, _is_among(source[KEY], known))))
-    lost = source.filter(pc.and_(is_lost, pc.invert(_is_among(source[KEY], target[KEY]))))
+    merged_commits = source.filter(pc.invert(pc.or_(is_lost, _is_in(source[KEY], known))))
+    lost = source.filter(pc.and_(is_lost, pc.invert(_is_in(source[KEY], target[KEY]))))
     facts = pc.replace_substring_regex(merged_commits["metadata"], _OF_ONE_BRANCH, "")
     place = merged_commits.schema.get_field_index("metadata")
     merged_commits = merged_commits.set_column(place, merged_commits.schema.field(place), facts)
     return pa.concat_tables([merged_commits, lost])
 
 
-def _is_among(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+def _is_in(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.is_in(values, value_set=others.combine_chunks())
 
 

@@ -49,7 +49,7 @@ def _make_refusal(given: object, rule: str) -> UserInputError:
 def find_operation(state: BranchState, actor: str | None, key: str) -> Operation | None:
     """Find what a branch did under a key of an actor; an operation of another branch does not count."""
     wanted = operation_row(state.branch, actor, key)
-    rows = state.image.known
+    rows = state.image.cached
     at = pc.index(rows[KEY], wanted).as_py()
     if at < 0:
         rows = state.image.rows

@@ -145,7 +145,7 @@ def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
     """
     contend(Failpoint.PUBLISH_LOAD, lance_branch(change.branch))
     if round_ == 0 and change.branch == MAIN and not change.writes_nothing:
-        known = manifest.known_head(MAIN)
+        known = manifest.find_cached_head(MAIN)
         if known is not None and known.stamp == CURRENT:
             return known
     return load_migrated(manifest, change.branch)

@@ -127,7 +127,7 @@ class BranchState:
 
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others; reads old ones only if it may be among them."""
-        found = find_commit(self.image.known, commit)
+        found = find_commit(self.image.cached, commit)
         if found is None and self.image.may_hide(commit):
             return find_commit(self.image.rows, commit)
         return found

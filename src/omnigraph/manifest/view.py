@@ -83,7 +83,7 @@ def capture(
 ) -> View:
     """Capture a branch as it is now, or as it was at a point of its history; from afar, both its parts `at_once`."""
     if at is None:
-        read = _read_at_once if at_once else _read_in_turn
+        read = _read_at_once if at_once else _read_in_order
         (accepted, state), known = read(manifest, contracts, branch), views.get(branch)
         if known is not None and known.accepted is accepted and known.state is state:
             return known
@@ -104,7 +104,7 @@ def find_unmoved(manifest: Manifest, contracts: AcceptedSchemas, views: Views) -
     return known if known.state is manifest.find_unmoved() else None
 
 
-def _read_in_turn(
+def _read_in_order(
     manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName
 ) -> tuple[AcceptedSchema, BranchState]:
     """Read the schema before the tables: a schema change that comes between the two shows in the tables."""
@@ -117,7 +117,7 @@ def _read_at_once(
     """Read both at the same time while the schema stays as it was; the tables of a new schema are read after it."""
     known = contracts.cached
     if known is None:
-        return _read_in_turn(manifest, contracts, branch)
+        return _read_in_order(manifest, contracts, branch)
     with ThreadPoolExecutor(1, "omnigraph-view") as threads:
         reading = threads.submit(carry_context(contracts.current))
         try:

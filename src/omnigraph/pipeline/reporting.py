@@ -61,10 +61,10 @@ def _add_split(progress: Progress, split: Split) -> Progress:
     return replace(
         progress,
         done=progress.done + 1,
-        rows=_add_known(progress.rows, getattr(split, "rows", None)),
-        bytes=_add_known(progress.bytes, getattr(split, "bytes", None)),
+        rows=_add_count(progress.rows, getattr(split, "rows", None)),
+        bytes=_add_count(progress.bytes, getattr(split, "bytes", None)),
     )
 
 
-def _add_known(total: int | None, count: int | None) -> int | None:
+def _add_count(total: int | None, count: int | None) -> int | None:
     return None if total is None or count is None else total + count

@@ -76,7 +76,7 @@ class RowsAhead:
     def _write_rows(self, load: LoadSpec, rows: pa.Table) -> Iterator[Portion]:
         """Write new rows as fragments; rows that replace committed ones wait, since they take over row ids."""
         store = load.store()
-        known = self._find_known(rows, store)
+        known = self._find_committed(rows, store)
         if known is None:
             yield self._write_new(load, rows, store)
             return
@@ -86,7 +86,7 @@ class RowsAhead:
         for part in _cut_rows(replacing):
             yield self._write_waiting(load, part, store)
 
-    def _find_known(self, rows: pa.Table, store: Store) -> pa.Array | None:
+    def _find_committed(self, rows: pa.Table, store: Store) -> pa.Array | None:
         """Tell which rows have the id of a committed one; None when none has.
 
         The load joins the keys again, so a row that another writer commits meanwhile costs time and nothing else.

@@ -197,12 +197,12 @@ class Stage:
         )
         row_ids, replaced = column(matched, ROW_ID), column(matched, ROW_ADDRESS)
         if split.takes_over:
-            yield write_heirs(store.tables, split.at, successors, row_ids, replaced)
+            yield write_successors(store.tables, split.at, successors, row_ids, replaced)
         else:
             yield store.tables.write(split.at, successors, row_ids=row_ids)
 
 
-def write_heirs(
+def write_successors(
     tables: Tables, at: TableAt, rows: Data, row_ids: pa.Array, replaced: pa.Array
 ) -> Written:
     """Write rows, by row id, that inherit from the rows at some addresses when they take over."""

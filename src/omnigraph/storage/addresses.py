@@ -132,7 +132,7 @@ def stream_rows_at(
             batch_rows=step,
         )
         for batch in source:
-            kept = batch.filter(pa.array(_are_among(batch.column(ROW_ADDRESS), wanted)))
+            kept = batch.filter(pa.array(_mark_wanted(batch.column(ROW_ADDRESS), wanted)))
             if kept.num_rows:
                 yield pa.Table.from_batches([kept])
     for start in range(0, len(sparse), step):
@@ -141,7 +141,7 @@ def stream_rows_at(
         yield rows.append_column(ROW_ADDRESS, part)
 
 
-def _are_among(addresses: pa.Array, wanted: Addresses) -> Any:
+def _mark_wanted(addresses: pa.Array, wanted: Addresses) -> Any:
     """Mark the addresses that are among sorted ones."""
     numbers = addresses_of(addresses)
     at = np.minimum(np.searchsorted(wanted, numbers), max(0, len(wanted) - 1))

@@ -73,7 +73,7 @@ class Image:
         return pa.concat_tables([self.history.rows, self.recent])
 
     @property
-    def known(self) -> pa.Table:
+    def cached(self) -> pa.Table:
         """The rows that are in memory."""
         return self.rows if self.history is not None and self.history.is_read else self.recent
 

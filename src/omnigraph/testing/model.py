@@ -111,7 +111,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
+class Befriend:
     """Insert an edge between two people: one table, and two ends that must be there."""
 
     one: str
@@ -222,13 +222,13 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Tend:
-    """Look after the tables: whatever becomes of it, nothing shows."""
+class Maintain:
+    """Maintain the tables: whatever becomes of it, nothing shows."""
 
     verb: str
 
     def to(self, graph: Graph, branch: str, key: str | None = None) -> str | None:
-        """Look after a real graph; maintenance takes no key and makes no commit."""
+        """Maintain a real graph; maintenance takes no key and makes no commit."""
         del key
         if self.verb == "optimize":
             graph.optimize()

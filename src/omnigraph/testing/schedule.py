@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.failpoints import Failpoint
-from omnigraph.testing.model import Age, Leave, Load, Meet, Plain, Settle, Tend, Write
+from omnigraph.testing.model import Age, Befriend, Leave, Load, Maintain, Plain, Settle, Write
 from omnigraph.values import dataclass
 
 NAMES: Final = "abcdef"
@@ -130,7 +130,7 @@ class Chance:
         points: Sequence[Failpoint] = WRITING
         if isinstance(act, Fork | Drop):
             points = BRANCHING
-        elif isinstance(act, Tend):
+        elif isinstance(act, Maintain):
             points = TENDING
         stays = self._random.random() < 0.3
         again = 0 if stays else self._random.choice((0, 0, 0, 1, 1, 2))
@@ -156,7 +156,7 @@ class Chance:
         if roll < 0.15 and others:
             return Drop(self._random.choice(others))
         if roll < 0.25:
-            return Tend(self._random.choice(("optimize", "ensure_indices")))
+            return Maintain(self._random.choice(("optimize", "ensure_indices")))
         return self._write(graph[branch])
 
     def _write(self, plain: Plain) -> Write:
@@ -167,7 +167,7 @@ class Chance:
             case 0:
                 return Settle(name, place, n)
             case 1 if people:
-                return Meet(chance.choice(people), chance.choice(people))
+                return Befriend(chance.choice(people), chance.choice(people))
             case 2:
                 return Age(name, n)
             case 3:

@@ -71,7 +71,7 @@ def simulate(root: Path, seed: int, steps: int, *, kills: float = 0.0) -> Transc
             graph = _look_again(graph, step)
             found = {branch.name: read_branch(graph, branch.name) for branch in graph.branches()}
             _require_whole(step, state, found, acknowledged, blocked=blocked)
-            _require_settled(graph, step)
+            _require_clean(graph, step)
         except (Broken, OmniError) as error:
             raise Broken(_story(seed, transcript, step, error)) from error
         transcript.add(step, acknowledged, found == _after(step, state))
@@ -197,7 +197,7 @@ def _difference(expected: State, found: State) -> str:
     return "; ".join(parts)
 
 
-def _require_settled(graph: Graph, step: Step) -> None:
+def _require_clean(graph: Graph, step: Step) -> None:
     """A handle that was kept may leave to an open what must be taken back; nothing else may be amiss."""
     # Branches may keep a fork that their deletion could not drop: the next write there, or cleanup, takes it.
     waived = {"orphan fork"}

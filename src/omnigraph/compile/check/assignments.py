@@ -96,7 +96,7 @@ def find_target_property(
 def _check_assigned(
     expr: tree.Expr, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
-    found = check_given_value(expr, target_property, scope, context)
+    found = check_plain_value(expr, target_property, scope, context)
     if found is None:
         return None
     if isinstance(found, EntityRef):
@@ -192,7 +192,7 @@ def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str] | N
     return None
 
 
-def check_given_value(
+def check_plain_value(
     expr: tree.Expr, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
     """Check a value, not yet compared with what the property takes."""

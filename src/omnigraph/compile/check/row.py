@@ -6,7 +6,7 @@ from types import MappingProxyType
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.compile.check.assignments import (
     TargetProperty,
-    check_given_value,
+    check_plain_value,
     find_target_property,
     is_key_value,
     make_id,
@@ -165,7 +165,7 @@ def _check_relation(
 def _check_compared(
     written: tree.Compare, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
-    found = check_given_value(written.right, target_property, scope, context)
+    found = check_plain_value(written.right, target_property, scope, context)
     if found is None:
         return None
     if written.op in ("=", "!=") and is_key_value(found, target_property):

@@ -12,7 +12,7 @@ from omnigraph.engine.history.compare import (
     find_steps,
     list_differing_pairs,
 )
-from omnigraph.engine.history.log import Shows, drop_known
+from omnigraph.engine.history.log import Shows, drop_foreign_commits
 from omnigraph.engine.session.engine import Engine
 from omnigraph.errors import ResourceLimit
 from omnigraph.ids import CommitId
@@ -34,7 +34,7 @@ def list_between(base: BranchState, head: BranchState, shows: Shows) -> tuple[Gr
 
 
 def _list_missing(state: BranchState, other: BranchState) -> tuple[GraphCommit, ...]:
-    return decode_commits(drop_known(state.ancestors, other.ancestors[KEY]))
+    return decode_commits(drop_foreign_commits(state.ancestors, other.ancestors[KEY]))
 
 
 def list_actors(base: BranchState, head: BranchState, shows: Shows) -> tuple[str, ...]:

@@ -40,13 +40,15 @@ def list_log(states: Iterable[BranchState], shows: Shows) -> list[GraphCommit]:
             found |= {one.id: one for one in (*state.merged.commits, *state.lineage.commits)}
         else:
             known = pa.array(list(found), pa.string())
-            found |= {one.id: one for one in decode_commits(drop_known(state.ancestors, known))}
+            found |= {
+                one.id: one for one in decode_commits(drop_foreign_commits(state.ancestors, known))
+            }
     readable = {name for name in {one.branch for one in found.values()} if shows(name)}
     shown = (one for one in found.values() if one.branch in readable)
     return sorted(shown, key=lambda one: (one.created_at, one.id), reverse=True)
 
 
-def drop_known(rows: pa.Table, known: pa.Array | pa.ChunkedArray) -> pa.Table:
+def drop_foreign_commits(rows: pa.Table, known: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Drop the commits that another branch brought, and those that are known by name only."""
     is_known = pc.is_in(rows[KEY], value_set=known)
     return rows.filter(pc.and_(pc.invert(is_known), pc.is_valid(rows["metadata"])))

@@ -71,7 +71,7 @@ class DiffPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _PageStart:
     """Where a page begins: the head that the first page saw, the commit to go on with, and the changes of it that were given."""
 
     head: CommitId
@@ -100,7 +100,7 @@ def start_feed(
     waiting = chain[position + 1 :]
     if not waiting:
         return _end_feed(engine, state, start, (), wanted, caught_up=True)
-    place = _Place(head=waiting[-1].id, commit=waiting[0].id, after=None)
+    place = _PageStart(head=waiting[-1].id, commit=waiting[0].id, after=None)
     return _read_page(engine, state, waiting, place, size, wanted)
 
 
@@ -109,7 +109,7 @@ def continue_feed(
 ) -> FeedPage:
     """Read the page that a token names."""
     state = engine.manifest.current(branch)
-    place = _decode_place(token, state, wanted)
+    place = _decode_start(token, state, wanted)
     chain = list_first_parents(state)
     numbers = {commit.id: n for n, commit in enumerate(chain)}
     if place.head not in numbers or place.commit not in numbers:
@@ -122,7 +122,7 @@ def _read_page(
     engine: Engine,
     state: BranchState,
     waiting: list[GraphCommit],
-    place: _Place,
+    place: _PageStart,
     limit: int,
     wanted: Wanted,
 ) -> FeedPage:
@@ -134,7 +134,7 @@ def _read_page(
         found = _list_commit(engine, state, commit, wanted, after)
         for position, change in found:
             if room.is_full:
-                token = _encode_place(state, place.head, commit.id, after, wanted)
+                token = _encode_start(state, place.head, commit.id, after, wanted)
                 if changes:
                     blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
                 return FeedPage(
@@ -210,7 +210,7 @@ class _Room:
         self._bytes -= len(json.dumps([change.before, change.after]))
 
 
-def _encode_place(
+def _encode_start(
     state: BranchState,
     head: CommitId,
     commit: CommitId,
@@ -222,14 +222,14 @@ def _encode_place(
     return encode_token(_FEED, body | {"head": head, "commit": commit, "after": position})
 
 
-def _decode_place(token: str, state: BranchState, wanted: Wanted) -> _Place:
+def _decode_start(token: str, state: BranchState, wanted: Wanted) -> _PageStart:
     names = {"branch", "line", "wanted", "head", "commit", "after"}
     body = decode_token(_FEED, token, names)
     if body["branch"] != state.branch or body["line"] != incarnation_of(state):
         raise CursorRejected("it belongs to another branch, or to an earlier one of this name")
     _require_same_filters(body["wanted"], wanted)
     after = _decode_position(body["after"])
-    return _Place(head=CommitId(body["head"]), commit=CommitId(body["commit"]), after=after)
+    return _PageStart(head=CommitId(body["head"]), commit=CommitId(body["commit"]), after=after)
 
 
 def _require_same_filters(found: Any, wanted: Wanted) -> None:
@@ -309,7 +309,7 @@ def _start_diff(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _DiffPlace:
+class _DiffStart:
     """Where a page of a diff begins: the compared commits, the changes that were given, and how much differs altogether."""
 
     states: tuple[str, str]
@@ -330,12 +330,12 @@ def _encode_diff(
     return encode_token(_DIFF, body | {"stats": stats.to_dict()})
 
 
-def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffPlace:
+def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffStart:
     body = _decode_body(token)
     if body["ends"] != list(ends):
         raise CursorRejected("the page before compared other states")
     _require_same_filters(body["wanted"], wanted)
-    return _DiffPlace(
+    return _DiffStart(
         states=read_compared(token),
         after=_decode_position(body["after"]),
         stats=_decode_stats(body["stats"]),

@@ -13,7 +13,7 @@ from omnigraph.commit.liveness import is_interrupted
 from omnigraph.commit.locks import HeldLocks
 from omnigraph.commit.plan import Header, TableWrite, plan_of
 from omnigraph.commit.stage import StageWorkers
-from omnigraph.engine.attempt import attempt, commit_held
+from omnigraph.engine.attempt import attempt, commit_locked
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.writer import Done, Prepared
 from omnigraph.errors import RecoveryRequired
@@ -61,7 +61,7 @@ def commit_maintenance(
     engine: Engine, header: Header, view: View, writes: Writes, held_locks: HeldLocks
 ) -> Published:
     """Commit what was prepared under locks that are held already."""
-    published = commit_held(engine, plan_of(header, view.snapshot, writes), held_locks).published
+    published = commit_locked(engine, plan_of(header, view.snapshot, writes), held_locks).published
     _carry_cached_ids(engine, view, published)
     return published
 

@@ -34,7 +34,7 @@ from omnigraph.pipeline.messages import (
     encode,
 )
 from omnigraph.pipeline.runner import Each
-from omnigraph.pipeline.stage import MarkSplit, Stage, write_heirs
+from omnigraph.pipeline.stage import MarkSplit, Stage, write_successors
 from omnigraph.storage.addresses import row_bytes, stream_rows_at, whole_fragments
 from omnigraph.storage.arrow import column
 from omnigraph.storage.blobs import BlobForm
@@ -348,7 +348,7 @@ def _write_successors(
     order = pc.sort_indices(row_ids)
     ordered, row_ids = rows.take(order), row_ids.take(order)
     if split.takes_over:
-        return write_heirs(store.tables, split.at, ordered, row_ids, replaced.take(order))
+        return write_successors(store.tables, split.at, ordered, row_ids, replaced.take(order))
     return store.tables.write(split.at, ordered, row_ids=row_ids)
 
 

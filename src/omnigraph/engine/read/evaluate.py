@@ -34,7 +34,7 @@ from omnigraph.compile.checked import (
 from omnigraph.compile.coerce import coerce
 from omnigraph.compile.plan.algebra import FLIPPED, Always, Test
 from omnigraph.compile.plan.visit import walk
-from omnigraph.engine.read.columns.compare import compare_columns, compare_value, is_among
+from omnigraph.engine.read.columns.compare import compare_columns, compare_value, is_in_list
 from omnigraph.engine.read.columns.functions import FALLIBLE, RowFailure, call_function
 from omnigraph.engine.read.columns.mixed_entities import numbers_of
 from omnigraph.engine.read.columns.row_ids import ABSENT, Integers, count_up, indices_of
@@ -222,7 +222,7 @@ def truth(test: Test, source: RowSource) -> pa.Array:
             return pc.is_valid(column) if negated else pc.is_null(column)
         case InList(operand=operand, choices=choices):
             found = _require_list(source.value(choices))
-            return is_among(evaluate(operand, source), operand.type, found)
+            return is_in_list(evaluate(operand, source), operand.type, found)
         case AllOf(parts=parts):
             return _combine_parts(pc.and_kleene, parts, source, decided=False)
         case AnyOf(parts=parts):

@@ -27,7 +27,7 @@ from omnigraph.commit.plan import (
 from omnigraph.commit.sidecar import Registration, Tombstone, WriterKind
 from omnigraph.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraph.engine.after_commit import after_commit
-from omnigraph.engine.attempt import commit_held
+from omnigraph.engine.attempt import commit_locked
 from omnigraph.engine.keyed import (
     KeyedRequest,
     Receipt,
@@ -248,7 +248,7 @@ class _Change:
             plan = self._plan()
             count = len(self.work.touched)
             self.tell(Progress("commit", 0, count, Unit.TABLES))
-            committed = commit_held(self.engine, plan, held_locks, self._workers)
+            committed = commit_locked(self.engine, plan, held_locks, self._workers)
             self.tell(Progress("commit", count, count, Unit.TABLES))
             version = committed.published.version
             return Done(view=self.view, plan=plan, outcome=version, committed=committed)

@@ -133,7 +133,7 @@ def infer_schema(
     if not samples:
         raise UserInputError("there is nothing to infer a schema from; name a file or a frame")
     read = {name: _read_type(name, sample) for name, sample in samples.items()}
-    known = {name: _describe_known(name, found) for name, found in (ids or {}).items()}
+    known = {name: _describe_existing(name, found) for name, found in (ids or {}).items()}
     candidates = known | {name: one for name, one in read.items() if not _names_ends(one)}
     # A table of edges may have a column of different values too; keys of edges are no ends of others.
     keyed = known | {
@@ -159,7 +159,7 @@ def extend_schema(source: str, proposal: SchemaProposal) -> SchemaProposal:
     return replace(proposal, source=f"{source.rstrip()}\n{proposal.source}")
 
 
-def _describe_known(name: str, ids: pa.Array) -> _Type:
+def _describe_existing(name: str, ids: pa.Array) -> _Type:
     """A type of the graph, whose nodes are named by their ids."""
     key = _Column(
         name="id",

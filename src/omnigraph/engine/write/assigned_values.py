@@ -10,13 +10,13 @@ from omnigraph.catalog.types import FLOATS, PropertyType
 from omnigraph.catalog.values import Misfit, fit, key_text, key_texts
 from omnigraph.compile.checked import Assign, AssignedValue, CheckedRead, Operand
 from omnigraph.engine.read.evaluate import evaluate, repeat_value
-from omnigraph.engine.write.table_source import GivenValues, TableSource
+from omnigraph.engine.write.table_source import StatementValues, TableSource
 from omnigraph.errors import OmniError, Problem, data_error
 from omnigraph.pipeline.input.columns import blob, shape
 from omnigraph.storage.arrow import column
 
 
-def resolve_value(type_: TableType, assign: Assign, given: GivenValues) -> object:
+def resolve_value(type_: TableType, assign: Assign, given: StatementValues) -> object:
     """The value that a property will hold in every row, or the refusal that names it."""
     assert isinstance(assign.value, AssignedValue), "other values differ from row to row"
     value = spell_key(given.of(assign.value), assign.value, assign.type)

@@ -16,7 +16,7 @@ from omnigraph.engine.read.profile import Step
 from omnigraph.engine.read.verbs import explain_steps
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.write.matches import open_reader
-from omnigraph.engine.write.table_source import GivenValues
+from omnigraph.engine.write.table_source import StatementValues
 from omnigraph.language.source import Source
 from omnigraph.manifest.view import View
 from omnigraph.runtime import datetime_of
@@ -27,7 +27,7 @@ def explain_mutation(
 ) -> tuple[str, tuple[Step, ...]]:
     """Name a mutation and list its statements, each with the plan of its match below it; nothing runs."""
     mutation = engine.plans.mutation(view.accepted, source, name)
-    given = GivenValues(params, datetime_of(engine.runtime.now_us()))
+    given = StatementValues(params, datetime_of(engine.runtime.now_us()))
     found = [
         step
         for statement in mutation.statements
@@ -37,7 +37,7 @@ def explain_mutation(
 
 
 def _explain_statement(
-    statement: CheckedStatement, engine: Engine, view: View, given: GivenValues
+    statement: CheckedStatement, engine: Engine, view: View, given: StatementValues
 ) -> Iterator[Step]:
     yield Step(operator=_render(statement), depth=0, notes=tuple(_list_notes(statement)))
     if isinstance(statement.origin, CheckedRead):

@@ -12,7 +12,7 @@ from omnigraph.engine.read.run import run
 from omnigraph.engine.read.snapshot_tables import NO_NAMES, open_snapshot
 from omnigraph.engine.session.engine import Engine
 from omnigraph.engine.snapshot_rows import SnapshotRows
-from omnigraph.engine.write.table_source import GivenValues
+from omnigraph.engine.write.table_source import StatementValues
 from omnigraph.ids import TableKey, edge_key, node_key
 from omnigraph.manifest.view import View
 
@@ -20,7 +20,7 @@ from omnigraph.manifest.view import View
 def open_matches(
     engine: Engine,
     view: View,
-    given: GivenValues,
+    given: StatementValues,
     committed: SnapshotRows,
 ) -> Callable[[CheckedRead], pa.Table]:
     """Give what runs the matches of a mutation on a view; the tables they read must not move before the publish."""
@@ -32,7 +32,7 @@ def open_matches(
     return run_match
 
 
-def open_reader(engine: Engine, view: View, read: CheckedRead, given: GivenValues) -> Reader:
+def open_reader(engine: Engine, view: View, read: CheckedRead, given: StatementValues) -> Reader:
     """Plan a match, to be read from a view."""
     tables, cache = engine.store.tables, engine.cache
     return Reader(

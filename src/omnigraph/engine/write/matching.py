@@ -14,7 +14,7 @@ from omnigraph.compile.plan.visit import Change, change_part, walk
 from omnigraph.engine.read.evaluate import truth
 from omnigraph.engine.read.operators.pushdown import render_filter
 from omnigraph.engine.snapshot_rows import SnapshotRows
-from omnigraph.engine.write.table_source import GivenValues, TableSource
+from omnigraph.engine.write.table_source import StatementValues, TableSource
 from omnigraph.storage.arrow import column
 from omnigraph.values import dataclass
 
@@ -27,7 +27,7 @@ class Matching:
 
     committed: SnapshotRows
     pending: Accumulator
-    given: GivenValues
+    given: StatementValues
 
     def find_rows(self, type_: TableType, where: Condition) -> pa.Table:
         """Whole rows that satisfy a condition."""
@@ -106,7 +106,7 @@ def _is_identity(type_: TableType, name: str) -> bool:
     return is_key and type_.properties[name].type.scalar is Scalar.STRING
 
 
-def _spell_ends(where: Condition, given: GivenValues) -> Condition:
+def _spell_ends(where: Condition, given: StatementValues) -> Condition:
     """Replace values of keys that ends of edges are compared with by the ids that they stand for."""
     keyed: dict[int, Const] = {}
     for one in walk(where):

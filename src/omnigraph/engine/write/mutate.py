@@ -28,7 +28,7 @@ from omnigraph.engine.write.matches import open_matches
 from omnigraph.engine.write.mutating import Counts, Mutating
 from omnigraph.engine.write.prepare import check_deltas, open_committed_rows, prepare_deltas
 from omnigraph.engine.write.statements import run_statements
-from omnigraph.engine.write.table_source import GivenValues
+from omnigraph.engine.write.table_source import StatementValues
 from omnigraph.engine.writer import Prepared
 from omnigraph.errors import QueryError, ResourceLimit
 from omnigraph.ids import MAIN, BranchName
@@ -71,7 +71,7 @@ def mutate(
     def prepare(view: View) -> Prepared[Counts]:
         mutation = engine.plans.mutation(view.accepted, source, name)
         planned = None if dry_run else header
-        return _prepare(engine, view, mutation, GivenValues(values, now), planned)
+        return _prepare(engine, view, mutation, StatementValues(values, now), planned)
 
     only_inserts = _only_inserts(compiled)
     done = attempt_once(
@@ -115,7 +115,7 @@ def _prepare(
     engine: Engine,
     view: View,
     mutation: CheckedMutation,
-    given: GivenValues,
+    given: StatementValues,
     header: Header | None,
 ) -> Prepared[Counts]:
     """Run the statements on a view, and plan the write; without a header they are checked alone."""

@@ -21,7 +21,7 @@ from omnigraph.compile.checked import (
 from omnigraph.engine.read.evaluate import evaluate
 from omnigraph.engine.snapshot_rows import SnapshotRows
 from omnigraph.engine.write.matching import Matching
-from omnigraph.engine.write.table_source import GivenValues, TableSource
+from omnigraph.engine.write.table_source import StatementValues, TableSource
 from omnigraph.runtime import Runtime
 from omnigraph.values import dataclass
 
@@ -51,7 +51,7 @@ class Mutating:
 
     catalog: Catalog
     committed: SnapshotRows
-    given: GivenValues
+    given: StatementValues
     runtime: Runtime
     run_match: Callable[[CheckedRead], pa.Table]
     """Runs a match on the snapshot, and notes the tables that it reads."""

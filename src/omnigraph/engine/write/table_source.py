@@ -14,7 +14,7 @@ from omnigraph.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class GivenValues:
+class StatementValues:
     """What is the same for all rows of a mutation: its parameters and its instant."""
 
     params: Mapping[str, object]
@@ -36,7 +36,7 @@ class TableSource:
     """The rows of a table: a property is its column, an entity its `id`, a field a column of that name."""
 
     table: pa.Table
-    given: GivenValues
+    given: StatementValues
 
     @property
     def rows(self) -> int:

@@ -410,7 +410,7 @@ class TreeBuilder:
     def is_not_null(self, operand: Expr, _not: Token, end: Token) -> IsNull:
         return IsNull(operand=operand, negated=True, span=_join_spans(operand, end))
 
-    def among(self, operand: Expr, choices: Expr) -> InList:
+    def in_list(self, operand: Expr, choices: Expr) -> InList:
         return InList(operand=operand, choices=choices, span=_join_spans(operand, choices))
 
     def between(self, operand: Expr, low: Expr, high: Expr) -> Between:

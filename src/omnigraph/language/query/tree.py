@@ -603,10 +603,10 @@ def change_leaves(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     if not list_parts(expr):
         return change(expr)
     held = {one.name: getattr(expr, one.name) for one in fields(expr) if one.name != "span"}
-    return replace(expr, **{name: _change_held(value, change) for name, value in held.items()})
+    return replace(expr, **{name: _change_nested(value, change) for name, value in held.items()})
 
 
-def _change_held(value: Any, change: Callable[[Expr], Expr]) -> Any:
+def _change_nested(value: Any, change: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_change_held(one, change) for one in value)
+        return tuple(_change_nested(one, change) for one in value)
     return change_leaves(value, change) if isinstance(value, Expr) else value

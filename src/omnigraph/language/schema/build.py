@@ -91,10 +91,10 @@ class _Keyword:
 
 
 def _span(parts: Sequence[Part]) -> Span:
-    return _place(parts[0]).to(_place(parts[-1]))
+    return _locate(parts[0]).to(_locate(parts[-1]))
 
 
-def _place(part: Part) -> Span:
+def _locate(part: Part) -> Span:
     return token_span(part) if isinstance(part, Token) else part.span
 
 

@@ -148,13 +148,13 @@ class BlobReads:
         self._location = location
         self._names = frozenset(blob_columns(schema))
 
-    def among(self, names: Sequence[str]) -> bool:
+    def has_blob(self, names: Sequence[str]) -> bool:
         """Tell whether any of these columns is a Blob."""
         return not self._names.isdisjoint(names)
 
     def needs_row_id(self, names: Sequence[str], form: BlobForm) -> bool:
         """Tell whether bytes must be fetched row by row."""
-        return form is not BlobForm.DESCRIPTOR and self.among(names)
+        return form is not BlobForm.DESCRIPTOR and self.has_blob(names)
 
     def shown(self, stored: pa.Schema, form: BlobForm, *, row_id: bool) -> pa.Schema:
         """The schema of what is given; a row id that was only needed on the way is left out."""
@@ -167,7 +167,7 @@ class BlobReads:
 
     def table(self, rows: pa.Table, form: BlobForm, *, row_id: bool) -> pa.Table:
         """Bring a table into the form; without Blob columns it stays as it is."""
-        if not self.among(rows.column_names):
+        if not self.has_blob(rows.column_names):
             return rows
         shown = self.shown(rows.schema, form, row_id=row_id)
         batches = [self._batch(batch, shown, form) for batch in rows.to_batches()]
@@ -188,7 +188,7 @@ class BlobReads:
                 batch = next(source, None)
             if batch is None:
                 return
-            yield self._batch(batch, shown, form) if self.among(shown.names) else batch
+            yield self._batch(batch, shown, form) if self.has_blob(shown.names) else batch
 
     def _batch(self, batch: pa.RecordBatch, shown: pa.Schema, form: BlobForm) -> pa.RecordBatch:
         columns = [

@@ -266,7 +266,7 @@ class LanceRows:
 
     def _guard(self, image: Image, rows: pa.Table, guard: str) -> "Guard | None":
         """Find the guard row; None when these rows replace other rows too."""
-        if not replaces_only(image.known, rows, self._key, guard):
+        if not replaces_only(image.cached, rows, self._key, guard):
             return None
         known = self._guards.get(self._name(image))
         if known is not None and known.key == guard:

@@ -217,7 +217,7 @@ class LanceTable:
             parts = [
                 self.read(
                     names,
-                    _choose_among(column, wanted.slice(start, LOOKUP_VALUES_MAX)),
+                    _match_values(column, wanted.slice(start, LOOKUP_VALUES_MAX)),
                     row_id=row_id,
                     row_address=row_address,
                     blobs=blobs,
@@ -465,7 +465,7 @@ def _is_spelled(wanted: pa.Array) -> bool:
     return bool(pa.types.is_string(wanted.type) or pa.types.is_integer(wanted.type))
 
 
-def _choose_among(column: str, wanted: pa.Array) -> Filter:
+def _match_values(column: str, wanted: pa.Array) -> Filter:
     """A filter for rows whose column has one of some values."""
     if not _is_spelled(wanted):
         return pc.field(column).isin(wanted)

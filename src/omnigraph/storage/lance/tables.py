@@ -71,10 +71,10 @@ from omnigraph.storage.values import (
 OPENING: Final = "omnigraph-open"
 """Names the threads that open a version for the next one who needs it."""
 
-_Place = tuple[str, str | None, str]
+_AppendPosition = tuple[str, str | None, str]
 
 
-def _place_of(at: TableAt, rows: pa.Table) -> _Place:
+def _append_position(at: TableAt, rows: pa.Table) -> _AppendPosition:
     """Where rows would be appended, and the first of them."""
     first = str(rows["id"][0].as_py()) if rows.num_rows else ""
     return (at.path, at.branch, first)
@@ -92,7 +92,7 @@ class LanceTables:
         self._deletions: CachedDeletions = Recent(DELETIONS_CACHED_MAX)
         self._readable: ReadableDeletions = Recent(DELETIONS_CACHED_MAX)
         self._damaged = DamagedSegments()
-        self._unused: Recent[_Place, tuple[Staged, pa.Table]] = Recent(UNUSED_APPENDS_MAX)
+        self._unused: Recent[_AppendPosition, tuple[Staged, pa.Table]] = Recent(UNUSED_APPENDS_MAX)
 
     # ---- whole tables
 
@@ -314,7 +314,7 @@ class LanceTables:
     def reuse_appends(self, unused: Sequence[tuple[Staged, pa.Table]]) -> Iterator[None]:
         """Let appends of the same rows use the files of staged appends that will never be committed, in the block only."""
         appends = {
-            _place_of(staged.at, rows): (staged, rows)
+            _append_position(staged.at, rows): (staged, rows)
             for staged, rows in unused
             if staged.kind is StagedKind.APPEND
         }
@@ -330,7 +330,7 @@ class LanceTables:
         """Describe an append by files that were written for the same rows; nobody else uses them."""
         if not isinstance(data, pa.Table) or not len(self._unused):
             return None
-        staged, rows = self._unused.pop(_place_of(at, data)) or (None, None)
+        staged, rows = self._unused.pop(_append_position(at, data)) or (None, None)
         if staged is None or rows is None or not rows.equals(data):
             return None
         if self.open(staged.at).schema != self.open(self._base_of(at)).schema:

@@ -113,7 +113,7 @@ def _holder_by_name(lease: Lease) -> Holder:
 
 
 class LeaseLock:
-    """A held lease; its holder must check `still_held` before every effect."""
+    """A held lease; its holder must check `is_valid` before every effect."""
 
     def __init__(self, key: str, path: str, runtime: Runtime, margin: float) -> None:
         self.key = key
@@ -142,7 +142,7 @@ class LeaseLock:
         """The lease as it was last written to the store."""
         return self._lease
 
-    def still_held(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether no rival can have taken it yet, by both clocks; a suspended machine stops only one."""
         wall = self._runtime.now_us() < self._lease.expires_us - int(self._margin * _US)
         return not self.over and wall and self._runtime.monotonic() < self._safe_until
@@ -343,7 +343,7 @@ class LeaseLocks:
             try:
                 rewritten = self._rewrite(lock, lease)
             except StorageError:
-                # The lease may expire: `still_held` becomes false by itself while the store does not answer.
+                # The lease may expire: `is_valid` becomes false by itself while the store does not answer.
                 return False
             if rewritten is None:
                 lock.over = True

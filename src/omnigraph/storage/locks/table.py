@@ -36,7 +36,7 @@ class TableLock(Protocol):
         """Whether no other process held this lock since this process last released it."""
         ...
 
-    def still_held(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the lock is still held, as far as this process can tell without a request."""
         ...
 
@@ -102,7 +102,7 @@ class FileLock:
         """A kernel lock does not record earlier holders."""
         return False
 
-    def still_held(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether it was not released, and its file was not removed."""
         return self._descriptor is not None and leads_to(self._file, self._descriptor)
 
@@ -232,7 +232,7 @@ class ProcessLock:
         """No one needs it: a read from memory costs nothing."""
         return False
 
-    def still_held(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether it was not released yet."""
         return not self._free.locked()
 

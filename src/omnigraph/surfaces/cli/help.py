@@ -62,7 +62,7 @@ def describe_command(words: str, text: str, parameters: Sequence[Any]) -> str:
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     options = [one for one in parameters if one.param_type_name != "argument" and not one.hidden]
     parts = ["\n\n".join(_fill(one) for one in said.split("\n\n"))]
-    parts.append(_usage(" ".join([words, *map(_place, arguments), "[OPTIONS]"])))
+    parts.append(_usage(" ".join([words, *map(_render_argument, arguments), "[OPTIONS]"])))
     if arguments:
         parts.append(
             _section("Arguments", _align([(_name(one), _explain(one)) for one in arguments]))
@@ -81,7 +81,7 @@ def _record(option: Any) -> Record:
     return f"{', '.join(names)}{value}", _explain(option)
 
 
-def _place(argument: Any) -> str:
+def _render_argument(argument: Any) -> str:
     """An argument in the line that shows how a command is called."""
     name = f"{_name(argument)}…" if argument.nargs != 1 else _name(argument)
     return name if argument.required else f"[{name}]"

@@ -102,7 +102,7 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
     for one in pending:
         say(_pending(one))
     for row in settled:
-        say(_render_settled(row))
+        say(_render_audit(row))
     say(f"{len(pending)} pending, {len(settled)} settled")
 
 
@@ -121,7 +121,7 @@ def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> No
         say_json(_list_recoveries(left, done))
     else:
         for row in done:
-            say(_render_settled(row))
+            say(_render_audit(row))
         for one in left:
             say(_pending(one))
         say(f"{len(done)} settled, {len(left)} left")
@@ -183,7 +183,7 @@ def _pending(one: "RecoverySidecar") -> str:
     )
 
 
-def _render_settled(row: "RecoveryAudit") -> str:
+def _render_audit(row: "RecoveryAudit") -> str:
     moved = ", ".join(f"{o.table_key} {o.from_version}→{o.to_version}" for o in row.tables)
     tables = f": {moved}" if moved else ""
     return (

@@ -27,7 +27,7 @@ class AccessLog:
         """Note a request whose answer was sent."""
         seconds = self._runtime.monotonic() - began
         self._metrics.count(route, method, status, seconds)
-        if _log.is_heard:
+        if _log.is_enabled:
             _log.info(
                 "http.request",
                 method=method,

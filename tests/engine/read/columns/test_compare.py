@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.catalog.values import to_arrow
-from omnigraph.engine.read.columns.compare import compare_columns, is_among
+from omnigraph.engine.read.columns.compare import compare_columns, is_in_list
 
 OPERATORS = {
     "=": operator.eq,
@@ -85,14 +85,14 @@ def test_a_list_and_an_item_may_differ_in_every_row(pairs: list[tuple[Any, Any]]
 
 def test_a_null_among_the_choices_makes_a_miss_unknown() -> None:
     column = pa.array(["a", "b", None])
-    assert is_among(column, TEXT, ("a",)).to_pylist() == [True, False, None]
-    assert is_among(column, TEXT, ("a", None)).to_pylist() == [True, None, None]
-    assert is_among(column, TEXT, None).to_pylist() == [None, None, None]
-    assert is_among(column, TEXT, ()).to_pylist() == [False, False, False]
+    assert is_in_list(column, TEXT, ("a",)).to_pylist() == [True, False, None]
+    assert is_in_list(column, TEXT, ("a", None)).to_pylist() == [True, None, None]
+    assert is_in_list(column, TEXT, None).to_pylist() == [None, None, None]
+    assert is_in_list(column, TEXT, ()).to_pylist() == [False, False, False]
 
 
 @pytest.mark.parametrize("choices", [(0,), (0.0,), (-0.0,)])
 def test_both_zeros_are_among_either(choices: tuple[float, ...]) -> None:
     kind = PropertyType(scalar=Scalar.F64)
     column = pa.array([0.0, -0.0, math.nan, 1.0])
-    assert is_among(column, kind, choices).to_pylist() == [True, True, False, False]
+    assert is_in_list(column, kind, choices).to_pylist() == [True, True, False, False]

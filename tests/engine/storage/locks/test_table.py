@@ -73,11 +73,11 @@ def taken(locks: Locks, key: str = KEY, wait: float = 0) -> TableLock:
 def test_a_turn_is_given_to_one_handle_at_a_time(where: LockPlace) -> None:
     one, other = where.open(), where.open()
     lock = taken(one)
-    assert lock.still_held()
+    assert lock.is_valid()
     assert one.acquire(KEY, wait=0) is None
     assert other.acquire(KEY, wait=0) is None
     one.release(lock)
-    assert not lock.still_held()
+    assert not lock.is_valid()
     other.release(taken(other))
 
 
@@ -85,7 +85,7 @@ def test_different_keys_do_not_wait_for_each_other(where: LockPlace) -> None:
     locks = where.open()
     keys = ("node:Person@main", "node:person@main", "node:Person@main/a", "edge:Person@main", KEY)
     held = [taken(locks, key) for key in keys]
-    assert all(lock.still_held() for lock in held)
+    assert all(lock.is_valid() for lock in held)
     for lock in held:
         locks.release(lock)
 
@@ -127,7 +127,7 @@ def test_giving_back_twice_does_not_give_away_anothers_turn(where: LockPlace) ->
     one.release(lock)
     theirs = taken(other)
     one.release(lock)
-    assert theirs.still_held()
+    assert theirs.is_valid()
     assert one.acquire(KEY, wait=0) is None
     other.release(theirs)
 
@@ -268,8 +268,8 @@ def test_a_stopped_process_keeps_a_kernel_lock_and_loses_a_lease(where: LockPlac
         lock = locks.acquire(KEY, wait=200 if where.is_lease else 0.3)
         os.kill(process.pid, signal.SIGCONT)
         line.send("held?")
-        still_held = line.recv()
-        assert (lock is None) == still_held == (not where.is_lease)
+        is_valid = line.recv()
+        assert (lock is None) == is_valid == (not where.is_lease)
         if lock is not None:
             assert int(str(lock.token)) > int(token)
             line.send("release")
@@ -308,9 +308,9 @@ def test_a_holder_whose_lock_file_was_removed_knows_it_excludes_nobody(tmp_path:
     locks = FileLocks(root_of(tmp_path))
     lock = taken(locks)
     (tmp_path / "__locks" / f"{lock_name(KEY)}.lock").unlink()
-    assert not lock.still_held()
+    assert not lock.is_valid()
     other = taken(locks)
-    assert other.still_held()
+    assert other.is_valid()
     locks.release(lock)
     assert locks.acquire(KEY, wait=0) is None
     locks.release(other)
@@ -407,16 +407,16 @@ def test_a_holder_gives_up_well_before_a_rival_may_take_over(tmp_path: Path) -> 
     one, other = idle_leases(store_root, clock), idle_leases(store_root, clock)
     lock = taken(one)
     clock.pass_time(24.9)
-    assert lock.still_held()
+    assert lock.is_valid()
     clock.pass_time(0.2)
-    assert not lock.still_held()
+    assert not lock.is_valid()
     clock.pass_time(9.8)
     assert other.acquire(KEY, wait=0) is None
     clock.pass_time(0.2)
     theirs = taken(other)
     assert (lock.token, theirs.token) == ("1", "2")
     one.release(lock)
-    assert theirs.still_held()
+    assert theirs.is_valid()
     other.release(theirs)
 
 
@@ -426,7 +426,7 @@ def test_one_clock_alone_is_enough_to_lose_trust(tmp_path: Path, only: str) -> N
     locks = idle_leases(StoreRoot(kind="local", uri=str(tmp_path)), clock)
     lock = taken(locks)
     setattr(clock, only, getattr(clock, only) + 26)
-    assert not lock.still_held()
+    assert not lock.is_valid()
     locks.release(lock)
 
 
@@ -438,7 +438,7 @@ def test_many_rivals_for_a_stale_lease_leave_one_winner(tmp_path: Path) -> None:
         rivals = [(idle_leases(store_root, clock), f"key {number}") for _ in range(8)]
         won = in_threads(lambda locks, key: locks.acquire(key, wait=0), rivals)
         assert [w.token for w in won if w is not None] == ["2"]
-        assert not lock.still_held()
+        assert not lock.is_valid()
 
 
 @pytest.fixture
@@ -542,7 +542,7 @@ def test_a_lease_whose_answer_was_lost_is_still_ours(faulty: FaultObjects, opera
         locks.release(taken(locks))
     faulty.fail(operation, failure=Failure.LOST)
     lock = taken(locks)
-    assert lock.still_held()
+    assert lock.is_valid()
     locks.release(lock)
     locks.release(taken(locks))
 
@@ -556,7 +556,7 @@ def test_a_renewal_that_fails_once_is_made_up_for(faulty: FaultObjects, failure:
     eventually(lambda: fault.seen > 2)
     failed_until = lock.lease.expires_us
     eventually(lambda: lock.lease.expires_us > failed_until)
-    assert lock.still_held()
+    assert lock.is_valid()
     assert busy_leases(faulty).acquire(KEY, wait=0) is None
     locks.release(lock)
 
@@ -566,7 +566,7 @@ def test_a_holder_cut_off_from_the_store_stops_trusting_its_lease(faulty: FaultO
     lock = taken(locks)
     faulty.fail("*", failure=Failure.ERROR, times=None)
     time.sleep(SHORT_LEASE)
-    assert not lock.still_held()
+    assert not lock.is_valid()
     faulty.clear()
     locks.release(lock)
 
@@ -576,7 +576,7 @@ def test_a_store_that_fails_at_release_lets_the_lease_run_out(faulty: FaultObjec
     lock = taken(locks)
     faulty.fail("put_if_match", failure=Failure.ERROR, times=None)
     locks.release(lock)
-    assert not lock.still_held()
+    assert not lock.is_valid()
     faulty.clear()
     assert busy_leases(faulty).acquire(KEY, wait=0) is None
     later = HandClock(wall=time.time() + LEASE + MARGIN)
@@ -614,7 +614,7 @@ def test_a_client_that_loses_against_its_own_repetition_still_holds_the_lease(
         counting_bucket.break_next("PUT", "__locks", status=500, after=True)
         lock = taken(locks)
         assert lock.token == expected
-        assert lock.still_held()
+        assert lock.is_valid()
         counting_bucket.behave()
         locks.release(lock)
 

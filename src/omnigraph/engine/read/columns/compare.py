@@ -98,7 +98,7 @@ def has_item(lists: pa.Array, item: pa.Array | pa.Scalar) -> pa.Array:
 # ---- a column and a set of values
 
 
-def is_among(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
+def is_in_list(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
     """Whether each value is one of the choices; unknown if it is not and some choice is NULL.
 
     NULL is unknown among any choices, and false among no choices.

@@ -65,7 +65,7 @@ class RowOffsets:
         if not self.rows:
             return np.full(len(row_ids), ABSENT, dtype=np.int64)
         safe = np.where(known, row_ids, self.low)
-        return np.where(known, self._known(safe), ABSENT)
+        return np.where(known, self._find_offsets(safe), ABSENT)
 
     def indices(self, row_ids: RowIds) -> pa.Array:
         """Find the offsets of entities as take indices; NULL for no entity and for an entity that does not exist."""
@@ -79,7 +79,7 @@ class RowOffsets:
     def _within(self, row_ids: RowIds) -> bool:
         return not len(row_ids) or int(row_ids.max()) < self.rows
 
-    def _known(self, row_ids: RowIds) -> RowIds:
+    def _find_offsets(self, row_ids: RowIds) -> RowIds:
         if self.row_ids is None:
             return row_ids - self.low
         if self.slots is not None:

@@ -259,7 +259,7 @@ def list_pairs(adjacency: Adjacency) -> Ends:
     return Ends(near=near, far=far, edges=far)
 
 
-def turn_pairs(adjacency: Adjacency, slots: Slots) -> Adjacency:
+def reverse_pairs(adjacency: Adjacency, slots: Slots) -> Adjacency:
     """Make the inward adjacency of an outward one: pairs that ascend by source stay so within each target."""
     pairs = list_pairs(adjacency)
     return group_pairs(slots, pairs.far, pairs.near)

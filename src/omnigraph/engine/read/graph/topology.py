@@ -25,7 +25,7 @@ from omnigraph.engine.read.graph.adjacency import (
     list_pairs,
     make_slots,
     remove_edges,
-    turn_pairs,
+    reverse_pairs,
 )
 from omnigraph.engine.read.graph.adjacency_file import (
     FILE_EDGE_BYTES,
@@ -91,7 +91,7 @@ class Topology:
 
         def make() -> CachedAdjacency:
             if stored is not None:
-                return self._turn(stored, direction)
+                return self._reverse(stored, direction)
             return self._patch(previous, direction, unit) or self._build(direction, unit)
 
         kept: CachedAdjacency = self.edges.cache.get(
@@ -246,11 +246,11 @@ class Topology:
         mine = self.edges.layout, self.sources.layout, self.targets.layout
         return mine == (kept.edges, kept.sources, kept.targets)
 
-    def _turn(self, out: CachedAdjacency, direction: Direction) -> CachedAdjacency:
+    def _reverse(self, out: CachedAdjacency, direction: Direction) -> CachedAdjacency:
         """Make the adjacency of another direction from the outward one; no id is read."""
         slots = self._slots(direction)
         if direction is Direction.IN:
-            return self._keep(turn_pairs(out.adjacency, slots), out.dangling)
+            return self._keep(reverse_pairs(out.adjacency, slots), out.dangling)
         pairs = list_pairs(out.adjacency).oriented(direction)
         return self._keep(compress(slots, pairs, NeighbourUnit.PAIR), out.dangling)
 

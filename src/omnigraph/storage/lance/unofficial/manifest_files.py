@@ -158,7 +158,7 @@ def _parse(file: bytes) -> ManifestFile | None:
     start, end = find_run(manifest, _FRAGMENTS)
     for field in (*read_fields(manifest[:start]), *read_fields(manifest[end:])):
         spans.setdefault(field.number, []).append(field)
-    if not _is_known(spans):
+    if not _is_supported(spans):
         return None
     return ManifestFile(
         version=_value(spans, _VERSION),
@@ -170,7 +170,7 @@ def _parse(file: bytes) -> ManifestFile | None:
     )
 
 
-def _is_known(spans: Mapping[int, Sequence[Field]]) -> bool:
+def _is_supported(spans: Mapping[int, Sequence[Field]]) -> bool:
     """Whether an append to such a table changes no more than is known here; another Lance may have written other things."""
     if not spans.keys() <= _KEPT | _CHANGED or _WRITER not in spans:
         return False
