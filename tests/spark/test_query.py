@@ -1,5 +1,7 @@
 """A query gives the same rows on Spark as in this process."""
 
+import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -243,3 +245,93 @@ def test_a_property_that_was_dropped_and_added_again_shows_what_was_stored_then(
         text = "query q() { match { $a: A  $a.n = 7 } return { $a.k, $a.n } }"
         here, there = graph.query(text, at=then), graph.query(text, at=then, spark=spark)
         assert here.rows == there.rows == [{"a.k": "1", "a.n": 7}]
+
+
+ROADS = "node Spot { code: String @key  size: I32? }\nedge Leads: Spot -> Spot { w: F64 }"
+TWO_HOPS = """query q() {
+  match { $a: Spot  $a $f:leads $b  $f.w < 0.5  $b $g:leads $c  $g.w < 0.5 }
+  return { count($c) as n } }"""
+
+
+@pytest.fixture(scope="module")
+def roads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]:
+    """A graph whose edges take megabytes."""
+    nodes, count = 5_000, 250_000
+    codes = [f"s{i}" for i in range(nodes)]
+    leads = pa.table(
+        {
+            "from": [codes[i * 7 % nodes] for i in range(count)],
+            "to": [codes[i * 11 % nodes] for i in range(count)],
+            "w": [i * 17 % 1_000 / 1_000 for i in range(count)],
+        }
+    )
+    with omnigraph.init(tmp_path_factory.mktemp("roads") / "g", ROADS) as graph:
+        spots = pa.table({"code": codes, "size": pa.array(range(nodes), pa.int32())})
+        graph.load({"Spot": spots, "Leads": leads}, mode="append")
+        yield graph
+
+
+def show_plan(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().optimizedPlan().toString())
+
+
+def list_columns_read(frame: Any) -> list[list[str]]:
+    """The columns that the tasks of each table send to Spark."""
+    found = re.findall(r"MapInArrow [^\[]*\[([^\]]*)\]", show_plan(frame))
+    return [columns.split(", ") for columns in found]
+
+
+def test_tasks_send_no_column_that_nobody_asks_for(roads: omnigraph.Graph, spark: Any) -> None:
+    frame = roads.query_frame(TWO_HOPS, spark=spark)
+    # One end and the weight of each edge; edges have both ends, so that no node is read.
+    assert [len(columns) for columns in list_columns_read(frame)] == [2, 2]
+    assert frame.toArrow().to_pylist() == roads.query(TWO_HOPS).rows
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("match { $a: Spot  $a leads $b } return { $a.code as a, $b.code as b }", [2]),
+        ("match { $a: Spot  $a leads $b } return { $a.code as a, $b.size as b }", [2, 2]),
+        ("match { $a: Spot  $a.size < 9  $a leads $b } return { $a.code as a, $b as b }", [2, 2]),
+        ("match { $a: Spot  $a $e:leads $b } return { $e.w as w }", [2]),
+        ("match { $a: Spot  $a $e:leads $b } return { $e.w as w, $b.code as b }", [3]),
+        ("match { $a: Spot  $b leads $a } return { $b as b, count($a) as n }", [2]),
+        ("match { $a: Spot } return { count($a) as n }", [1]),
+        ("match { $a: Spot  not { $a $e:leads $_  $e.w > 0.9 } } return { $a as a }", None),
+        ("match { $a: Spot  optional { $a $e:leads $b  $e.w > 0.99 } } return { $a as a, $e.w as w }", None),
+    ],
+)  # fmt: skip
+def test_columns_are_those_that_a_query_uses(
+    roads: omnigraph.Graph, spark: Any, text: str, columns: list[int] | None
+) -> None:
+    query = f"query q() {{ {text} }}"
+    frame = roads.query_frame(query, spark=spark)
+    if columns is not None:
+        assert [len(one) for one in list_columns_read(frame)] == columns
+    found, expected = frame.toArrow().to_pylist(), roads.query(query).rows
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def test_spark_knows_the_size_of_a_table(roads: omnigraph.Graph, spark: Any) -> None:
+    """A join sends a small table to every task, and never one past Spark's own threshold."""
+    setting = "spark.sql.autoBroadcastJoinThreshold"
+    spark.conf.set(setting, 100_000)
+    try:
+        frame = roads.query_frame(TWO_HOPS, spark=spark)
+        planned = str(frame._jdf.queryExecution().sparkPlan().toString())
+        assert "BroadcastHashJoin" not in planned
+        assert frame.toArrow().to_pylist() == roads.query(TWO_HOPS).rows
+        near = (
+            'query q() { match { $a: Spot { code: "s7" }  $a $e:leads $b } return { $e.w as w } }'
+        )
+        frame = roads.query_frame(near, spark=spark)
+        # The side that is sent is the one node, whose id the query names.
+        assert "BuildLeft" in str(frame._jdf.queryExecution().sparkPlan().toString())
+        assert sorted(map(str, frame.toArrow().to_pylist())) == sorted(
+            map(str, roads.query(near).rows)
+        )
+    finally:
+        spark.conf.unset(setting)
+    frame = roads.query_frame(TWO_HOPS, spark=spark)
+    assert "BroadcastHashJoin" in str(frame._jdf.queryExecution().sparkPlan().toString())

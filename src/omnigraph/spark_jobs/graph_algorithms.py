@@ -14,7 +14,7 @@ from omnigraph.engine.analytics.project import EdgeUse
 from omnigraph.errors import NotFound, UserInputError
 from omnigraph.pipeline.location import PinnedTable
 from omnigraph.spark_jobs.rank_blocks import divide_nodes, rank_blocks
-from omnigraph.spark_jobs.tables import read_pinned, unite_frames
+from omnigraph.spark_jobs.tables import read_table, unite_frames
 from omnigraph.values import dataclass
 
 NAMES: Final = ("type", "id")
@@ -38,7 +38,7 @@ def project_frames(
 ) -> SparkArcs:
     """Number the nodes of some tables in the order of their rows, and make arcs of the edges."""
     texts = dict.fromkeys(NAMES)
-    listed = [(read_pinned(spark, one).select("id"), {"type": one.type.name}) for one in nodes]
+    listed = [(read_table(spark, one, ["id"]), {"type": one.type.name}) for one in nodes]
     # Partitions are in the order of the rows, so that smaller numbers come first, as in one process.
     numbered = unite_frames(spark, listed, texts).withColumn(
         "number", F.monotonically_increasing_id()
@@ -54,7 +54,8 @@ def _read_arcs(
     edge = table.type
     assert isinstance(edge, EdgeType), "arcs are made of edges"
     weight = F.lit(1.0) if use.weight is None else F.col(use.weight).cast("double")
-    rows = read_pinned(spark, table).select("src", "dst", weight.alias("weight"))
+    read = ["src", "dst", *([] if use.weight is None else [use.weight])]
+    rows = read_table(spark, table, read).select("src", "dst", weight.alias("weight"))
     if use.weight is not None:
         _require_weights(rows, f"{edge.name}.{use.weight}")
     for side, type_name, name in (("src", edge.source, "source"), ("dst", edge.target, "target")):

@@ -25,6 +25,7 @@ from omnigraph.compile.checked import (
     PathValue,
     Rrf,
     TextMatch,
+    VariableKind,
 )
 from omnigraph.compile.params import bind_arguments
 from omnigraph.compile.plan.algebra import Test
@@ -50,7 +51,7 @@ from omnigraph.compile.plan.operators import (
     Union,
 )
 from omnigraph.compile.plan.operators import Window as Bounds
-from omnigraph.compile.plan.plan import Plan
+from omnigraph.compile.plan.plan import Plan, Slot
 from omnigraph.compile.plan.visit import list_references, variables_of, walk
 from omnigraph.compile.rules import fill
 from omnigraph.engine.read.past_schema import compile_as_of
@@ -108,8 +109,7 @@ def query_frame(
 ) -> DataFrame:
     """Make a frame of the result of a query on one view; no row comes to this process."""
     plan, graph = _open_plan(engine, view, source, name, params, spark)
-    rows = _shape_result(plan, graph, [column.name for column in plan.columns])
-    return rows.drop(ALONE)
+    return _shape_result(plan, graph, [column.name for column in plan.columns])
 
 
 def _open_plan(
@@ -147,13 +147,12 @@ def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
 
 def _shape_result(plan: Plan, graph: SparkGraph, labels: Sequence[str]) -> DataFrame:
     lowering = Lowering(plan, graph)
-    rows = lowering.rows(plan.root.input, _nothing_bound(graph.spark))
+    rows = lowering.rows(plan.root.input, None)
     return rows.frame.select(
         *(
             lowering.value(one.expr, rows).cast(spark_name(one.type)).alias(label)
             for label, one in zip(labels, plan.root.columns, strict=True)
-        ),
-        F.lit(1).alias(ALONE),
+        )
     )
 
 
@@ -181,7 +180,7 @@ def _nothing_bound(spark: SparkSession) -> Rows:
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowers one plan to frames; a variable is its id and the properties that the plan uses."""
+    """Lowers one plan to frames; a variable is the id and the properties that the plan uses."""
 
     plan: Plan
     graph: SparkGraph
@@ -189,12 +188,33 @@ class Lowering:
     @cached_property
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of every variable, its id first."""
-        found: dict[str, dict[str, None]] = {slot.name: {ID: None} for slot in self.plan.slots}
-        for asked in self.path_values:
-            found[asked.variable][path_key(asked)] = None
+        asked: dict[str, dict[str, None]] = {slot.name: {} for slot in self.plan.slots}
+        for value in self.path_values:
+            asked[value.variable][path_key(value)] = None
         for ref in list_references(self.plan.root):
-            found[ref.variable][ref.property] = None
-        return {name: tuple(columns) for name, columns in found.items()}
+            asked[ref.variable][self._find_column(ref.variable, ref.property)] = None
+        # The properties of a node are found by its id, those of an edge stand beside its ends.
+        named = _name_entities(self.plan.operators).union(
+            slot.name
+            for slot in self.plan.slots
+            if slot.kind is VariableKind.NODE and asked[slot.name]
+        )
+        return {
+            name: tuple({ID: None} | columns) if name in named else tuple(columns)
+            for name, columns in asked.items()
+        }
+
+    @cached_property
+    def slots(self) -> Mapping[str, tuple[int, Slot]]:
+        """The variables by name, each with its position."""
+        return {slot.name: (i, slot) for i, slot in enumerate(self.plan.slots)}
+
+    def _find_column(self, variable: str, name: str) -> str:
+        """The column of a property: that of the id for a key, unless the type had another schema then."""
+        _, slot = self.slots[variable]
+        if slot.key != name or node_key(slot.type_name) in self.graph.names:
+            return name
+        return ID
 
     @cached_property
     def path_values(self) -> tuple[PathValue, ...]:
@@ -204,16 +224,17 @@ class Lowering:
 
     def label(self, variable: str, name: str) -> str:
         """The column that holds a property of a variable."""
-        position = next(i for i, slot in enumerate(self.plan.slots) if slot.name == variable)
-        return f"v{position}_{self.needed[variable].index(name)}"
+        position, _ = self.slots[variable]
+        column = self._find_column(variable, name)
+        return f"v{position}_{self.needed[variable].index(column)}"
 
     def labels(self, variable: str) -> dict[str, str]:
-        """The columns of a variable, by property."""
-        return {name: self.label(variable, name) for name in self.needed[variable]}
+        """The properties of a variable, by the columns that hold them."""
+        return {self.label(variable, name): name for name in self.needed[variable]}
 
     def columns(self, variables: Iterable[str]) -> list[str]:
         """The columns of some variables."""
-        return [label for name in sorted(variables) for label in self.labels(name).values()]
+        return [label for name in sorted(variables) for label in self.labels(name)]
 
     def resolve_column(self, variable: str, name: str) -> Column:
         """Give the column with the values of a property of a variable."""
@@ -232,7 +253,7 @@ class Lowering:
 
     # ---- operators
 
-    def rows(self, operator: Operator, around: Rows) -> Rows:
+    def rows(self, operator: Operator, around: Rows | None) -> Rows:
         """Lower an operator; `around` are the rows of the block in which it is nested."""
         match operator:
             case Scan(type_name=name) if is_mixed(name):
@@ -246,10 +267,9 @@ class Lowering:
             case FindPaths():
                 return self._find_paths(operator, self.rows(operator.input, around))
             case Expand():
-                return self._expand(operator, self.rows(operator.input, around))
+                return self._expand(operator, around)
             case Filter(conditions=tests, input=Expand(any_edge=False) as below):
-                rows = self._expand(below, self.rows(below.input, around), tests)
-                return self._filter_rows(tests, rows)
+                return self._filter_rows(tests, self._expand(below, around, tests))
             case Filter(conditions=tests):
                 return self._filter_rows(tests, self.rows(operator.input, around))
             case Product():
@@ -295,16 +315,17 @@ class Lowering:
             frame = frame.where(condition(test, resolve))
         return replace(rows, frame=frame)
 
-    def _read_argument(self, variables: Sequence[str], around: Rows) -> Rows:
+    def _read_argument(self, variables: Sequence[str], around: Rows | None) -> Rows:
         if not variables:
             return _nothing_bound(self.graph.spark)
+        assert around is not None, "a nested block has rows around it"
         ids = [self.label(name, ID) for name in variables]
         frame = around.frame.select(*self.columns(variables))
         return Rows(frame.dropDuplicates(ids), frozenset(variables))
 
     # ---- joins
 
-    def _product(self, operator: Product, around: Rows) -> Rows:
+    def _product(self, operator: Product, around: Rows | None) -> Rows:
         left, right = self.rows(operator.left, around), self.rows(operator.right, around)
         tests = [condition(test, self.resolve_column) for test in operator.on]
         both = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
@@ -312,7 +333,7 @@ class Lowering:
         fields = {**(left.fields or {}), **(right.fields or {})}
         return Rows(frame, left.variables | right.variables, fields)
 
-    def _join_block(self, operator: Anti | Semi, around: Rows) -> Rows:
+    def _join_block(self, operator: Anti | Semi, around: Rows | None) -> Rows:
         how = "left_anti" if isinstance(operator, Anti) else "left_semi"
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
@@ -323,7 +344,7 @@ class Lowering:
         known = inner.frame.select(*(F.col(one).alias(f"{one}_i") for one in ids)).distinct()
         return replace(rows, frame=rows.frame.join(known, _agree(ids), how))
 
-    def _optional(self, operator: OptionalJoin, around: Rows) -> Rows:
+    def _optional(self, operator: OptionalJoin, around: Rows | None) -> Rows:
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
         ids = [self.label(name, ID) for name in operator.on]
@@ -335,7 +356,7 @@ class Lowering:
         frame = joined.drop(*(f"{one}_i" for one in ids))
         return replace(rows, frame=frame, variables=rows.variables | frozenset(operator.binds))
 
-    def _attach(self, operator: Attach, around: Rows) -> Rows:
+    def _attach(self, operator: Attach, around: Rows | None) -> Rows:
         """Give rows what their matches in a block come to: the block is grouped once, then joined."""
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
@@ -357,36 +378,57 @@ class Lowering:
 
     # ---- walks
 
-    def _expand(self, operator: Expand, rows: Rows, tests: Sequence[Test] = ()) -> Rows:
+    def _expand(self, operator: Expand, around: Rows | None, tests: Sequence[Test] = ()) -> Rows:
         """Join what a walk reaches; of edges with a variable those that fail the tests need not be read."""
+        if self._starts_anywhere(operator):
+            return self._bind_ends(operator, self._read_steps(operator, tests))
+        rows = self.rows(operator.input, around)
         pairs = self._pairs(operator, rows, tests)
-        source, target = self.label(operator.source, ID), self.label(operator.target, ID)
+        source = self.label(operator.source, ID)
         joins = F.col(source) == F.col("__near")
         if operator.closes:
-            joins = joins & (F.col(target) == F.col("__far"))
-            frame = rows.frame.join(pairs, joins, "inner").drop("__near", "__far")
-            return replace(rows, frame=frame, variables=rows.variables | operator.binds)
+            joins = joins & (F.col(self.label(operator.target, ID)) == F.col("__far"))
         frame = rows.frame.join(pairs, joins, "inner").drop("__near")
-        labels = self.labels(operator.target)
-        if len(labels) == 1:
-            frame = frame.withColumnRenamed("__far", target)
+        return self._bind_target(operator, replace(rows, frame=frame))
+
+    def _starts_anywhere(self, operator: Expand) -> bool:
+        """Whether the edges alone say where a walk of one hop starts, because every edge has both ends."""
+        below = operator.input
+        return (
+            isinstance(below, Scan)
+            and below.variable == operator.source
+            and not (below.filter or below.search or is_mixed(below.type_name))
+            and self.needed[below.variable] == (ID,)
+            and not operator.closes
+            and _count(operator.low) == 1
+            and operator.high is not None
+            and _count(operator.high) == 1
+        )
+
+    def _bind_ends(self, operator: Expand, steps: DataFrame) -> Rows:
+        """Take the near ends of steps for the source, and join what they reach."""
+        if operator.edge_variable is None:
+            steps = steps.distinct()
+        frame = steps.withColumnRenamed("__near", self.label(operator.source, ID))
+        return self._bind_target(operator, Rows(frame, frozenset({operator.source})))
+
+    def _bind_target(self, operator: Expand, rows: Rows) -> Rows:
+        """Name the far ends of steps as the target, with the properties that the plan uses."""
+        frame, labels = rows.frame, self.labels(operator.target)
+        variables = rows.variables | operator.binds
+        if operator.closes or not labels:
+            frame = frame.drop("__far")
+        elif tuple(labels.values()) == (ID,):
+            frame = frame.withColumnRenamed("__far", self.label(operator.target, ID))
         else:
             nodes = self.graph.frame(node_key(operator.target_type), labels)
-            frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
-        return replace(rows, frame=frame, variables=rows.variables | operator.binds)
+            ends = F.col("__far") == F.col(self.label(operator.target, ID))
+            frame = frame.join(nodes, ends, "inner").drop("__far")
+        return replace(rows, frame=frame, variables=variables)
 
     def _pairs(self, operator: Expand, rows: Rows, tests: Sequence[Test]) -> DataFrame:
         """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
-        named = {} if operator.edge_variable is None else self.labels(operator.edge_variable)
-        if named and is_mixed(operator.edge):
-            raise make_unsupported_error("an edge variable of several types")
-        own = (operator.edge_variable, operator.walked)
-        about = [one for one in (*operator.where, *tests) if variables_of(one) <= set(own)]
-        kinds = [self._edges(operator, one, named, about) for one in split_types(operator.edge)]
-        edges = reduce(DataFrame.union, kinds)
-        for test in operator.where:
-            edges = edges.where(condition(test, self.resolve_column))
-        steps = _steps(edges, operator.direction, list(named.values()))
+        steps = self._read_steps(operator, tests)
         if operator.edge_variable is not None:
             return steps
         low = _count(operator.low)
@@ -395,20 +437,47 @@ class Lowering:
             return steps.distinct()
         return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows, (low, high))
 
+    def _read_steps(self, operator: Expand, tests: Sequence[Test]) -> DataFrame:
+        """Read the edges that may be walked: a near end, a far end when one asks for it, and what the edge variable has."""
+        variable = operator.edge_variable
+        named = {} if variable is None else self.labels(variable)
+        if variable is not None and is_mixed(operator.edge):
+            raise make_unsupported_error("an edge variable of several types")
+        own = {variable, operator.walked}
+        about = [one for one in (*operator.where, *tests) if variables_of(one) <= own]
+        edges = self._edges(operator, self._choose_ends(operator), named, about)
+        if operator.direction is not Direction.BOTH:
+            return edges.drop(*self._tested(operator)) if operator.where else edges
+        return _steps(edges, operator.direction, list(named))
+
+    def _choose_ends(self, operator: Expand) -> Mapping[str, str]:
+        """Choose the ends of edges to read, by the names that they get."""
+        near, far = ("dst", "src") if operator.direction is Direction.IN else ("src", "dst")
+        if operator.direction is Direction.BOTH:
+            return {"__src": near, "__dst": far}
+        asked = operator.edge_variable is None or operator.closes or self.needed[operator.target]
+        return {"__near": near, "__far": far} if asked else {"__near": near}
+
+    def _tested(self, operator: Expand | FindPaths) -> dict[str, str]:
+        """The properties of edges that say whether one may be walked."""
+        return {} if operator.walked is None else self.labels(operator.walked)
+
     def _edges(
         self,
         operator: Expand | FindPaths,
-        name: str,
+        ends: Mapping[str, str],
         named: Mapping[str, str],
-        tests: Sequence[Test] = (),
+        tests: Sequence[Test],
     ) -> DataFrame:
-        """The edges of one type: their ends, the columns of their variable, and those that are tested."""
-        tested = {} if operator.walked is None else self.labels(operator.walked)
-        read = {one: f"__e{i}" for i, one in enumerate({"src", "dst", *named, *tested})}
-        labels = [("src", "__src"), ("dst", "__dst"), *named.items(), *tested.items()]
-        return self.graph.frame(edge_key(name), read, tests).select(
-            *(F.col(read[one]).alias(label) for one, label in labels)
-        )
+        """The edges that may be walked: their ends, the columns of their variable, and those that are tested."""
+        columns = {**ends, **named, **self._tested(operator)}
+        kinds = [
+            self.graph.frame(edge_key(one), columns, tests) for one in split_types(operator.edge)
+        ]
+        edges = reduce(DataFrame.unionByName, kinds)
+        for test in operator.where:
+            edges = edges.where(condition(test, self.resolve_column))
+        return edges
 
     def _reach_pairs(
         self, operator: Expand, steps: DataFrame, rows: Rows, bounds: tuple[int, int | None]
@@ -495,12 +564,9 @@ class Lowering:
 
     def _path_steps(self, operator: FindPaths) -> DataFrame:
         """The edges that may be walked, each with its id and what is asked of it."""
-        tests = operator.where
-        kinds = [self._edges(operator, one, {}, tests) for one in split_types(operator.edge)]
-        edges = reduce(DataFrame.union, kinds)
-        for test in operator.where:
-            edges = edges.where(condition(test, self.resolve_column))
-        labels = list(self.labels(operator.walked).values())
+        ends = {"__src": "src", "__dst": "dst"}
+        edges = self._edges(operator, ends, {}, operator.where)
+        labels = list(self._tested(operator))
         steps = _steps(edges, operator.direction, labels)
         return steps.select(
             F.col("__near").alias("__at"),
@@ -578,7 +644,7 @@ class Lowering:
         frame = rows.frame.select(*kept, *values, *alone)
         return Rows(frame, frozenset(operator.entities), fields)
 
-    def _cut_each(self, operator: Slice, around: Rows) -> Rows:
+    def _cut_each(self, operator: Slice, around: Rows | None) -> Rows:
         """Keep a window of the rows that are equal in some values."""
         below = operator.input
         order = below if isinstance(below, Sort) else Sort(input=below, keys=())
@@ -662,6 +728,28 @@ def _choose_least(paths: DataFrame) -> DataFrame:
     """Keep of every pair the path with the least edge ids."""
     least = F.min_by("__p", F.col("__p.ids")).alias("__p")
     return paths.groupBy("__near", "__far").agg(least)
+
+
+def _name_entities(operators: Iterable[Operator]) -> frozenset[str]:
+    """Name the variables whose ids a plan looks at; of the others it only has properties, or their number."""
+    found: set[str] = set()
+    for operator in operators:
+        found |= {one.variable for one in walk(operator) if isinstance(one, EntityRef)}
+        match operator:
+            case Scan(variable=variable):
+                found.add(variable)
+            case Expand(source=source, target=target, closes=closes):
+                found |= {source, target} if closes else {source}
+            case FindPaths():
+                found |= {operator.source, operator.target, operator.walked}
+                found.add(operator.choice.variable)
+            case Anti(on=on) | Semi(on=on) | Attach(on=on) | OptionalJoin(on=on):
+                found |= set(on)
+            case Argument(variables=names) | Sort(ties=names):
+                found |= set(names)
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _count(bound: HopBound) -> int:

@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from omnigraph.catalog.model import Catalog, TableType
 from omnigraph.catalog.names import ROW_ADDRESS
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.compile.checked import Compare, Const, EntityRef, InList
 from omnigraph.compile.plan.algebra import Test
 from omnigraph.compile.plan.visit import list_references
 from omnigraph.engine.read.operators.pushdown import render_filter
@@ -34,6 +35,12 @@ ID: Final = "id"
 PARTITION_ROWS: Final = 1 << 18
 """Rows that one task reads: small fragments together, a large one in ranges."""
 
+BYTES_NOTED: Final = 1 << 20
+"""Spark need not know the size of a smaller table: it is always small enough to be sent to every task."""
+
+_TEXT_BYTES: Final = 20
+"""What Spark's planner takes for the width of a text."""
+
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 
@@ -51,6 +58,8 @@ class TablePart(InputPartition):
     offsets: tuple[int, int] | None = None
     """The first row offset of its only fragment, and the one behind the last; None stands for whole fragments."""
     forms: Forms = field(default_factory=Forms)
+    labels: tuple[tuple[str, str], ...] = ()
+    """The columns to give, each with the column that it is read from; empty for the columns as they are."""
 
 
 def cut_parts(whole: TablePart, rows_max: int = PARTITION_ROWS) -> list[TablePart]:
@@ -84,17 +93,63 @@ def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
         blobs=part.forms.blobs,
     )
     for batch in scan:
-        yield to_spark(batch, part.columns)
+        yield _label_columns(to_spark(batch, part.columns), part.labels)
     freeze_loaded_objects()
 
 
-def read_parts(spark: SparkSession, whole: TablePart, schema: StructType) -> DataFrame:
-    """Make a frame of a table; its tasks read the rows."""
+def _label_columns(batch: pa.RecordBatch, labels: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    if not labels:
+        return batch
+    # A projection in Spark would do the same, and planning one takes longer than this.
+    columns = [batch.column(stored) for _, stored in labels]
+    return pa.RecordBatch.from_arrays(columns, [label for label, _ in labels])
+
+
+def read_parts(
+    spark: SparkSession, whole: TablePart, schema: StructType, *, few: bool = False
+) -> DataFrame:
+    """Make a frame of a table; its tasks read the rows. With `few` a handful of rows passes the filter."""
     parts = cut_parts(whole)
     if not parts:
         return spark.createDataFrame([], schema)
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(_make_read_task(parts), schema)
+    spread = 1 if few else _choose_spread(whole, len(parts))
+    numbers = spark.range(0, len(parts) * spread, 1, len(parts))
+    if spread > 1:
+        numbers = numbers.where(f"(id & {spread - 1}L) = 0")
+    return numbers.mapInArrow(_make_read_task(parts, spread), schema)
+
+
+# ---- what Spark's planner takes for the size of a table
+
+
+def _choose_spread(whole: TablePart, parts: int) -> int:
+    """Choose how many numbers stand for one part, of which one is left: a power of two.
+
+    Spark takes the size of what goes into `mapInArrow` for the size of what comes out. Without this a table of any
+    size looks tiny, and a join would send all of it to every task.
+    """
+    found = _estimate_bytes(whole)
+    if found < BYTES_NOTED:
+        return 1
+    # Spark counts a number of 8 bytes as a row of 16 that becomes a row of the table.
+    numbers = 2 * found // (8 + sum(map(_find_width, whole.columns.types)))
+    return 1 << max(0, (numbers // parts).bit_length() - 1)
+
+
+def _estimate_bytes(whole: TablePart) -> int:
+    """Estimate the stored size of the columns of a part, as Spark does for files."""
+    fragments = whole.table.open().fragments()
+    read = sum(map(_find_width, whole.columns.types))
+    stored = sum(fragment.bytes for fragment in fragments)
+    if not stored:
+        return read * sum(fragment.rows for fragment in fragments)
+    return stored * read // sum(map(_find_width, whole.table.schema.types))
+
+
+def _find_width(type_: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(type_):
+        return int(type_.list_size * _find_width(type_.value_type))
+    return max(1, type_.bit_width // 8) if pa.types.is_primitive(type_) else _TEXT_BYTES
 
 
 def read_pinned(spark: SparkSession, table: PinnedTable) -> DataFrame:
@@ -137,10 +192,7 @@ def _join_filters(part: TablePart) -> str | None:
 def read_table(spark: SparkSession, table: PinnedTable, columns: Sequence[str]) -> DataFrame:
     """Make a frame of some columns of a pinned table."""
     schema = spark_schema(table.schema, columns, Forms())
-    parts = cut_parts(TablePart(table=table, columns=arrow_schema(schema)))
-    if not parts:
-        return spark.createDataFrame([], schema)
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_make_read_task(parts), schema)
+    return read_parts(spark, TablePart(table=table, columns=arrow_schema(schema)), schema)
 
 
 # ---- tables of a snapshot
@@ -159,7 +211,7 @@ class SparkGraph:
     def frame(
         self, key: TableKey, columns: Mapping[str, str], tests: Sequence[Test] = ()
     ) -> DataFrame:
-        """Make a frame of some columns of a table, by label; rows that fail the tests need not be read."""
+        """Make a frame of some properties of a table, by label; rows that fail the tests need not be read."""
         type_ = self.catalog.tables[key]
         entry = self.snapshot.entries.get(key)
         if entry is None:
@@ -168,22 +220,31 @@ class SparkGraph:
         pin = PinnedTable(
             location=self.location, table_key=key, at=entry.at, type=type_, schema=table.schema
         )
-        stored = {name: self._find_stored_name(key, name) for name in columns}
-        there = [one for one in dict.fromkeys(stored.values()) if one in table.schema.names]
-        read = there or [ID]
-        schema = spark_schema(table.schema, read, Forms())
+        found = {label: self._find_stored_name(key, name) for label, name in columns.items()}
+        labels = tuple((label, one) for label, one in found.items() if one in table.schema.names)
         filter = None if key in self.names else _render_pushdown(tests, table.schema.names)
-        whole = TablePart(table=pin, columns=arrow_schema(schema), filter=filter)
-        return read_parts(self.spark, whole, schema).select(
-            *(
-                (
-                    F.col(f"`{stored[name]}`")
-                    if stored[name] in there
-                    else literal(None, property_type(type_, name))
-                ).alias(label)
-                for name, label in columns.items()
-            )
-        )
+        frame = self._read_labels(pin, labels, filter, few=_names_rows(tests))
+        for label in columns.keys() - dict(labels).keys():
+            missing = literal(None, property_type(type_, columns[label]))
+            frame = frame.withColumn(label, missing)
+        return frame
+
+    def _read_labels(
+        self,
+        pin: PinnedTable,
+        labels: tuple[tuple[str, str], ...],
+        filter: str | None,
+        *,
+        few: bool,
+    ) -> DataFrame:
+        read = tuple(dict.fromkeys(stored for _, stored in labels))
+        schema = spark_schema(pin.schema, read, Forms())
+        whole = TablePart(table=pin, columns=arrow_schema(schema), filter=filter, labels=labels)
+        fields = [
+            StructField(label, schema[stored].dataType, schema[stored].nullable)
+            for label, stored in labels
+        ]
+        return read_parts(self.spark, whole, StructType(fields), few=few)
 
     def _find_stored_name(self, key: TableKey, name: str) -> str:
         """The column of a property at the version that is read; a name of no column when the property did not exist."""
@@ -197,9 +258,22 @@ class SparkGraph:
         return seed.select(
             *(
                 literal(None, property_type(type_, name)).alias(label)
-                for name, label in columns.items()
+                for label, name in columns.items()
             )
         )
+
+
+def _names_rows(tests: Sequence[Test]) -> bool:
+    """Whether tests name the rows that pass by their ids."""
+    return any(_names_ids(test) for test in tests)
+
+
+def _names_ids(test: Test) -> bool:
+    match test:
+        case Compare(left=EntityRef(), op="=", right=Const()) | InList(operand=EntityRef()):
+            return True
+        case _:
+            return False
 
 
 def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
@@ -214,12 +288,12 @@ def _render_pushdown(tests: Sequence[Test], names: Sequence[str]) -> str | None:
 
 
 def _make_read_task(
-    parts: Sequence[TablePart],
+    parts: Sequence[TablePart], spread: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from read_part(parts[index])
+            for number in batch.column(0).to_pylist():
+                yield from read_part(parts[number // spread])
 
     return task
 
