@@ -68,6 +68,16 @@ FRAMES: dict[str, dict[str, Any]] = {
     "bytes": {"File": pa.table({"path": ["a", "b"], "content": [b"\x00\x01", b""]})},
     "no key at all": {"Log": pa.table({"line": ["same", "same"], "level": [1, 1]})},
     "an id of its own": {"Thing": pa.table({"id": ["t1", "t2"], "note": ["n", "n"]})},
+    "an id that repeats": {
+        "Thing": pa.table({"id": ["t1", "t1"], "name": ["a", "b"], "thing_id": [1, 1]})
+    },
+    "an id without values": {"Thing": pa.table({"id": ["t1", None], "note": ["n", "n"]})},
+    "an id beside a key": {"Thing": pa.table({"id": [7, 8], "thing_key": ["a", "b"]})},
+    "ids of edges": {
+        "Port": pa.table({"code": ["rtm", "ham"]}),
+        "Feeds": pa.table({"from": ["rtm", "ham"], "to": ["ham", "ham"], "id": ["e1", "e2"]}),
+        "Owns": pa.table({"from": ["rtm", "ham"], "to": ["ham", "ham"], "id": [1, 1]}),
+    },
     "edges by name": {
         "Port": pa.table({"code": ["rtm", "ham"]}),
         "Feeds": pa.table({"from": ["rtm", "ham"], "to": ["ham", "ham"], "load": [1.5, None]}),
@@ -121,7 +131,7 @@ def test_choices_and_their_evidence() -> None:
     assert chosen["Event.text_day"] == "Date"
     assert chosen["Event.text_at"] == "DateTime"
     assert chosen["ActedIn"] == "edge Person -> Movie"
-    assert proposal.renames == {"ActedIn": {"person": "from", "movie": "to"}}
+    assert proposal.renames["ActedIn"] == {"person": "from", "movie": "to"}
 
 
 def test_texts_of_csv_keep_their_leading_zeros(tmp_path: Path) -> None:
@@ -186,6 +196,26 @@ def test_wrong_sources_are_refused(source: Any, fact: str) -> None:
     with pytest.raises(UserInputError) as caught:
         omnigraph.infer_schema(source)
     assert fact in str(caught.value)
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for text, fact in (
+        ('{"a": 1}\n\n{"a": }\n', "line 3 is no JSON: Expecting value at column 7"),
+        ('{"a": 1}\n[1]\n', "line 2 is no JSON object"),
+    ):
+        (tmp_path / "rows.jsonl").write_text(text)
+        with pytest.raises(UserInputError, match=fact):
+            omnigraph.infer_schema(tmp_path / "rows.jsonl")
+
+
+def test_a_column_whose_name_no_property_may_have_is_renamed() -> None:
+    frame = pa.table({"id": [1, 1], "thing_id": ["a", "b"], "_rowid": [3, 4]})
+    proposal = omnigraph.infer_schema({"Thing": frame})
+    assert proposal.renames == {"Thing": {"id": "thing_id2", "_rowid": "thing_rowid"}}
+    assert "thing_id: String @key" in proposal.source
+    assert "thing_id2: I64" in proposal.source
+    chosen = {one.property_name: one.chosen for one in proposal.choices}
+    assert chosen["id"] == "I64 as thing_id2, since no property may be called 'id'"
 
 
 def test_what_a_property_cannot_keep_is_a_risk() -> None:

@@ -1,9 +1,11 @@
 """A schema proposed from data: types, keys, enums and edges by what a sample holds, with the evidence beside each choice."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import cached_property
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -115,7 +117,7 @@ class _Column:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Type:
     """One type of the proposal: a node with a key, or an edge with two ends."""
 
@@ -124,6 +126,35 @@ class _Type:
     key: _Column | None
     ends: tuple[tuple[str, str], tuple[str, str]] | None = None
     """For an edge (column, node type) of both ends."""
+
+    def holds_ids(self, column: _Column) -> bool:
+        """Whether a column is the `id` of rows: that of a node is its key, that of an edge only has to be unique."""
+        return column.name == "id" and (
+            column is self.key or (self.ends is not None and column.can_be_key)
+        )
+
+    @cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """The columns whose names no property may have, each with a name that is free."""
+        taken = {one.name for one in self.columns}
+        found: dict[str, str] = {}
+        for column in self.columns:
+            if column.name in _RESERVED and not self.holds_ids(column):
+                wanted = f"{self.name.lower()}_{column.name.strip('_')}"
+                found[column.name] = _find_free_name(wanted, taken)
+                taken.add(found[column.name])
+        return found
+
+    def list_properties(self) -> Iterator[tuple[str, _Column]]:
+        """The columns that become properties, each with its name in the schema."""
+        ends = {name for name, _ in self.ends or ()}
+        for column in self.columns:
+            if column.name not in ends and not self.holds_ids(column):
+                yield self.renamed.get(column.name, column.name), column
+
+
+def _find_free_name(wanted: str, taken: Set[str]) -> str:
+    return next(name for i in count(1) if (name := f"{wanted}{i if i > 1 else ''}") not in taken)
 
 
 def infer_schema(
@@ -149,7 +180,7 @@ def infer_schema(
     return SchemaProposal(
         source="\n".join([*map(_write_node, nodes), *map(_write_edge, edges)]),
         choices=tuple(choice for one in types for choice in _list_choices(one, keyed)),
-        renames={one.name: found for one in edges if (found := _list_renames(one))},
+        renames={one.name: found for one in types if (found := _list_renames(one))},
         rows_read={name: sample.rows.num_rows for name, sample in samples.items()},
     )
 
@@ -453,20 +484,17 @@ def _holds_keys(column: _Column, key: _Column) -> bool:
 
 def _write_node(type_: _Type) -> str:
     lines = [
-        f"  {column.name}: {_spell_type(column, is_key=column is type_.key)}"
-        for column in type_.columns
-        if column.name not in _RESERVED
+        f"  {name}: {_spell_type(column, is_key=column is type_.key)}"
+        for name, column in type_.list_properties()
     ]
     return "\n".join([f"node {type_.name} {{", *lines, "}"])
 
 
 def _write_edge(type_: _Type) -> str:
     assert type_.ends is not None
-    (source, from_type), (target, to_type) = type_.ends
+    (_, from_type), (_, to_type) = type_.ends
     lines = [
-        f"  {column.name}: {_spell_type(column, is_key=False)}"
-        for column in type_.columns
-        if column.name not in (source, target) and column.name not in _RESERVED
+        f"  {name}: {_spell_type(column, is_key=False)}" for name, column in type_.list_properties()
     ]
     head = f"edge {type_.name}: {from_type} -> {to_type}"
     return "\n".join([f"{head} {{", *lines, "}"]) if lines else head
@@ -474,8 +502,7 @@ def _write_edge(type_: _Type) -> str:
 
 def _spell_type(column: _Column, *, is_key: bool) -> str:
     if is_key:
-        # A load takes the column `id` for the id of a row; no property may have that name.
-        return "the id" if column.name == "id" else f"{column.type} @key"
+        return f"{column.type} @key"
     return f"{column.type}{'?' if column.nullable or column.risk else ''}"
 
 
@@ -494,7 +521,7 @@ def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
         yield Choice(
             type_name=type_.name,
             property_name=column.name,
-            chosen=_spell_type(column, is_key=is_key),
+            chosen=_spell_choice(type_, column),
             evidence=column.evidence + ("; every value is different" if is_key else ""),
             risk=column.loss or (whole if is_key and column.risk else None),
         )
@@ -510,9 +537,19 @@ def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
             )
 
 
+def _spell_choice(type_: _Type, column: _Column) -> str:
+    if type_.holds_ids(column):
+        return "the id"
+    spelled = _spell_type(column, is_key=column is type_.key)
+    renamed = type_.renamed.get(column.name)
+    if renamed is None:
+        return spelled
+    return f"{spelled} as {renamed}, since no property may be called '{column.name}'"
+
+
 def _list_renames(type_: _Type) -> dict[str, str]:
-    """The columns that a load takes for ends only under another name."""
-    assert type_.ends is not None
-    (source, _), (target, _) = type_.ends
-    wanted = {source: "from", target: "to"}
-    return {name: end for name, end in wanted.items() if name.lower() not in _ENDS}
+    """The columns that a load takes for ends, or for properties, only under another name."""
+    ends = dict(zip((name for name, _ in type_.ends or ()), ("from", "to"), strict=False))
+    return {name: end for name, end in ends.items() if name.lower() not in _ENDS} | dict(
+        type_.renamed
+    )

@@ -166,10 +166,17 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError(f"line {number} is no JSON object")
-            yield row
+            yield _read_object(line, number)
+
+
+def _read_object(line: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {number} is no JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"line {number} is no JSON object")
+    return row
 
 
 def _read_records(path: Path, rows_max: int) -> dict[str, Sample] | None:
