@@ -213,6 +213,13 @@ def test_values_are_written_in_one_commit(graph: Graph) -> None:
     assert graph.project(edges=["Feeds"]).wcc().write("Port.group").affected_nodes == 30
 
 
+def test_values_of_no_nodes_change_nothing(tmp_path: Path) -> None:
+    schema = "node A { k: String @key  rank: F64? }\nedge E: A -> A"
+    with omnigraph.init(tmp_path / "empty", schema) as graph:
+        done = graph.project().pagerank().write("A.rank")
+    assert (done.affected_nodes, done.commit) == (0, None)
+
+
 def test_nodes_that_are_gone_or_new_are_left_alone(graph: Graph) -> None:
     ranks = graph.project(edges=["Feeds"]).pagerank()
     graph.mutate('query q() { delete Port where code = "p3" }')
@@ -348,6 +355,16 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
         lambda g: g.project(edges=["Feeds"], seconds_max=float("nan")).pagerank(),
         LimitError,
         "nan s",
+    ),
+    "negative seconds": (
+        lambda g: g.project(edges=["Feeds"], seconds_max=-1),
+        UserInputError,
+        "'seconds_max' is at least 0, it cannot be -1",
+    ),
+    "components from ranks": (
+        lambda g: g.project(edges=["Feeds"]).wcc(start=_rank(g)),
+        UserInputError,
+        "'start' of wcc is an answer of wcc, not of pagerank",
     ),
     "texts": (lambda g: g.assign("Port.group", ["p1"], ["12"]), UserInputError, "it is no number"),
     "truths": (lambda g: g.assign("Port.rank", ["p1"], [True]), UserInputError, "it is no number"),

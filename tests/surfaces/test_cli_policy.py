@@ -36,7 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "policy.yaml").write_text(POLICY)
     (tmp_path / "cases.yaml").write_text(CASES)
     with omnigraph.init(
-        "g", "node Port { code: String @key  rank: F64? }\nedge Feeds: Port -> Port"
+        "g",
+        "node Port { code: String @key  rank: F64?  name: String?  depth: I32? }\nedge Feeds: Port -> Port",
     ) as graph:
         graph.load(
             [{"type": "Port", "data": {"code": code}} for code in "XYZ"]
@@ -137,6 +138,42 @@ def test_an_algorithm_is_shown_and_written(run: Run) -> None:
     near = run("analyze", "pagernk", "g")
     assert (near.code, "did you mean 'pagerank'" in near.err) == (2, True)
     assert "property of Feeds" in run("analyze", "wcc", "g", "--weight", "load").err
+
+
+def test_distances_are_those_from_a_node(run: Run) -> None:
+    found = run("analyze", "bfs", "g", "--from", "Port", "X", "--json").json
+    assert {"type": "Port", "id": "X", "value": 0} in found["top"]
+    assert "needs --from TYPE ID" in run("analyze", "dijkstra", "g").err
+    assert "takes no --from" in run("analyze", "wcc", "g", "--from", "Port", "X").err
+    assert "Port 'W' not found" in run("analyze", "bfs", "g", "--from", "Port", "W").err
+
+
+@pytest.mark.parametrize(
+    ("target", "fact"),
+    [
+        ("Port", "names no property"),
+        ("Port.nope", "property of Port 'nope' not found"),
+        ("Port.name", "it is no number"),
+        (
+            "Port.depth",
+            "values of pagerank have fractions and do not fit Port.depth, which is I32?",
+        ),
+    ],
+)
+def test_a_property_that_ranks_do_not_fit_is_refused_before_they_are_computed(
+    run: Run, target: str, fact: str
+) -> None:
+    # Any algorithm that began would have ended with its bound.
+    refused = run("analyze", "pagerank", "g", "--write", target, "--seconds-max", "0")
+    assert refused.code == 1
+    assert fact in refused.err
+    assert "no changes were made" in refused.err or "not found" in refused.err
+
+
+def test_an_algorithm_ends_at_its_bound(run: Run) -> None:
+    ended = run("analyze", "pagerank", "g", "--write", "Port.rank", "--seconds-max", "0")
+    assert ended.code == 1
+    assert "pagerank has not ended after 0 s: nothing is done; nothing was written" in ended.err
 
 
 def test_a_schema_is_proposed_from_files(run: Run, folder: Path) -> None:

@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 from omnigraph.api.arguments import count_of, number_of, text_of, whole_of
 from omnigraph.api.projecting import ROUNDS_MAX, ProjectedMoment, ProjectionPlan
 from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.types import FLOATS
 from omnigraph.engine.analytics import communities, components, distances, ranking
 from omnigraph.engine.analytics.arcs import Nodes
 from omnigraph.engine.analytics.changes import compare_projections
 from omnigraph.engine.analytics.project import Projected, read_projection
 from omnigraph.engine.results import MutationResult
 from omnigraph.engine.session.engine import Engine
+from omnigraph.engine.write.assign import require_property
 from omnigraph.errors import UserInputError
 from omnigraph.packages import load_package
 from omnigraph.values import dataclass
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     import polars
 
 _ROWS_SHOWN = 10
+
+FRACTIONS = frozenset({"pagerank", "betweenness", "dijkstra"})
+"""The algorithms whose values are no whole numbers."""
 
 
 class Assigner(Protocol):
@@ -119,7 +124,7 @@ class Scores:
         """
         type_name = text_of("target", target).partition(".")[0]
         rows = self.table.filter(pc.equal(self.table["type"], type_name))
-        if not rows.num_rows and type_name in self.graph.catalog.nodes:
+        if len(self) and not rows.num_rows and type_name in self.graph.catalog.nodes:
             types = ", ".join(sorted(set(self.table["type"].to_pylist())))
             raise UserInputError(
                 f"the values are of no {type_name}; they are of {types}; no changes were made"
@@ -235,7 +240,8 @@ class Projection(ProjectedMoment):
         """
         found = None
         if start is not None:
-            found = self._update_components(require_answer("start", start))
+            require_components(require_answer("start", start))
+            found = self._update_components(start)
         if found is None:
             found = components.find_components(self._arcs, strong=False)
         return replace(self._score("wcc", found), projection=self)
@@ -344,6 +350,26 @@ def require_answer(name: str, value: object) -> Answer:
         )
     found: Answer = value  # type: ignore[assignment]
     return found
+
+
+def require_components(start: Answer) -> None:
+    """Refuse the answer of another algorithm, which says nothing about components."""
+    if start.algorithm != "wcc":
+        raise UserInputError(
+            f"'start' of wcc is an answer of wcc, not of {start.algorithm}; nothing was computed"
+        )
+
+
+def require_target(catalog: Catalog, target: str, algorithm: str) -> None:
+    """Refuse a property that the values of an algorithm do not fit, before they are computed."""
+    type_name, _, property_name = target.partition(".")
+    found = require_property(catalog, type_name, property_name).properties[property_name].type
+    if algorithm in FRACTIONS and found.scalar not in FLOATS:
+        raise UserInputError(
+            f"values of {algorithm} have fractions and do not fit {target}, which is {found}; "
+            "no changes were made",
+            hint=f"write them to an F64 property of {type_name}",
+        )
 
 
 def require_rank_options(damping: float, tolerance: float) -> None:

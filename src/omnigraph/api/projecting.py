@@ -60,7 +60,7 @@ class ProjectedMoment:
         self, engine: Engine, plan: ProjectionPlan, reason: str, seconds_max: float | None
     ) -> None:
         self._runtime, self._plan = engine.runtime, plan
-        self._seconds_max = None if seconds_max is None else number_of("seconds_max", seconds_max)
+        self._seconds_max = None if seconds_max is None else _require_seconds(seconds_max)
         self.reason = reason
         self._counts = (plan.node_count, plan.arc_count)
 
@@ -92,6 +92,14 @@ class ProjectedMoment:
             f"<{type(self).__name__} of {self.branch} at {self.commit}: {self.node_count} nodes, "
             f"{self.edge_count} arcs>"
         )
+
+
+def _require_seconds(seconds: float) -> float:
+    if number_of("seconds_max", seconds) < 0:
+        raise UserInputError(
+            f"'seconds_max' is at least 0, it cannot be {seconds:g}; nothing was computed"
+        )
+    return seconds
 
 
 def plan_projection(

@@ -10,6 +10,7 @@ from omnigraph.api.analytics import (
     Assigner,
     Scores,
     require_answer,
+    require_components,
     require_rank_options,
 )
 from omnigraph.api.arguments import text_of, whole_of
@@ -154,7 +155,7 @@ class SparkProjection(ProjectedMoment):
         `start` is taken for the sake of projections in one process; all arcs are looked at, and the answer is the same.
         """
         if start is not None:
-            require_answer("start", start)
+            require_components(require_answer("start", start))
         return self._score("wcc", self._jobs.find_components(self._arcs, self._bounds("wcc")))
 
     def label_propagation(self, *, seed: int = 0, iterations: int = 20) -> SparkScores:

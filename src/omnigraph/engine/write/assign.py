@@ -1,10 +1,12 @@
 """Assign a computed value to one property of many nodes: one commit, or nothing."""
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import NodeType
+from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta
 from omnigraph.commit.plan import ANONYMOUS, WriteOptions, mint_header
 from omnigraph.commit.sidecar import WriterKind
@@ -20,6 +22,8 @@ from omnigraph.manifest.names import branch_name
 from omnigraph.manifest.records import CommitKind
 from omnigraph.manifest.view import View
 from omnigraph.storage.arrow import column
+
+_FITTING: Final = "write ranks to an F64 property, component and group numbers to an I64 property"
 
 
 def assign_values(
@@ -42,7 +46,7 @@ def assign_values(
     header = mint_header(engine.runtime, WriterKind.MUTATION, CommitKind.MUTATION, options)
 
     def prepare(view: View) -> Prepared[int]:
-        type_ = _require_property(view, type_name, property_name)
+        type_ = require_property(view.catalog, type_name, property_name)
         committed = open_committed_rows(engine, view)
         rows = committed.matching(type_.table_key, type_.schema.names)
         rows = rows.select(type_.schema.names).cast(type_.schema)
@@ -64,19 +68,26 @@ def assign_values(
     )
 
 
-def _require_property(view: View, type_name: str, property_name: str) -> NodeType:
+def require_property(catalog: Catalog, type_name: str, property_name: str) -> NodeType:
+    """Refuse a property that takes no numbers."""
     if not type_name or not property_name:
         raise UserInputError(
             f"'{type_name}' names no property; no changes were made", hint='as in "Person.rank"'
         )
-    type_ = view.catalog.nodes.get(type_name)
+    type_ = catalog.nodes.get(type_name)
     if type_ is None:
-        raise NotFound("node type", type_name, known=view.catalog.nodes)
+        raise NotFound("node type", type_name, known=catalog.nodes)
     if property_name not in type_.properties:
         raise NotFound(f"property of {type_name}", property_name, known=type_.properties)
     if property_name in type_.key_columns:
         raise UserInputError(
             f"'{property_name}' is a key of {type_name} and cannot be written; no changes were made"
+        )
+    if not _is_number(type_.schema.field(property_name).type):
+        raise UserInputError(
+            f"numbers do not fit {type_name}.{property_name}, which is "
+            f"{type_.properties[property_name].type}: it is no number; no changes were made",
+            hint=_FITTING,
         )
     return type_
 
@@ -112,7 +123,7 @@ def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
         raise UserInputError(
             f"values of type {values.type} do not fit {type_.name}.{field.name}, which is {type_.properties[field.name].type}: "
             f"{shorten(str(error))}; no changes were made",
-            hint="write ranks to an F64 property, component and group numbers to an I64 property",
+            hint=_FITTING,
         ) from error
     return fitted
 

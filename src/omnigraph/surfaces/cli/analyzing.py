@@ -32,7 +32,10 @@ ALGORITHMS = (
     "louvain",
     "triangles",
     "k_core",
+    "bfs",
+    "dijkstra",
 )
+DISTANCES = ("bfs", "dijkstra")
 
 
 def analyze(
@@ -52,6 +55,18 @@ def analyze(
     undirected: Annotated[
         bool, typer.Option("--undirected", help="Let edges lead both ways.")
     ] = False,
+    start: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--from", metavar="TYPE ID", help="The node from which bfs and dijkstra measure."
+        ),
+    ] = None,
+    seconds_max: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds-max", metavar="SECONDS", min=0, help="How long the algorithm may run."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many nodes are shown.")] = 20,
     write: Annotated[
         str | None,
@@ -73,21 +88,28 @@ def analyze(
     actor: Actor = None,
     json: Json = False,
 ) -> None:
-    """Compute on a graph: ranks, components, communities.
+    """Compute on a graph: ranks, components, communities, distances.
 
     Example: omnigraph analyze pagerank people.omni --edges Knows --top 5
+    Example: omnigraph analyze bfs people.omni --from Person Ada
     """
-    _require_algorithm(algorithm)
+    _require_algorithm(algorithm, start)
     with open_store(choose_graph(uri, store), read_only=write is None, actor=actor) as graph:
         if write is not None:
             announce("analyze", graph)
+            _require_target(graph, write, algorithm)
         names = edges or list(graph.catalog.edges)
         uses = {name: {"weight": weight, "undirected": undirected} for name in names}
         spark = choose_workers(engine, spark_master, spark_conf or ())
         projection = graph.project(
-            nodes or None, uses, branch=branch, at=read_point(at), spark=spark
+            nodes or None,
+            uses,
+            branch=branch,
+            at=read_point(at),
+            spark=spark,
+            seconds_max=seconds_max,
         )
-        scores = getattr(projection, algorithm)()
+        scores = getattr(projection, algorithm)(*(start or ()))
         done = None if write is None else scores.write(write, branch=branch)
         if json:
             say_json(_describe(projection, scores, done, top))
@@ -99,12 +121,22 @@ def analyze(
             say(f"wrote {write} of {done.affected_nodes} nodes on branch {branch}")
 
 
-def _require_algorithm(name: str) -> None:
+def _require_algorithm(name: str, start: tuple[str, str] | None) -> None:
     if name not in ALGORITHMS:
         from omnigraph.errors import did_you_mean, suggestion
 
         near = suggestion(did_you_mean(name, ALGORITHMS)) or f"; there are {', '.join(ALGORITHMS)}"
         raise typer.BadParameter(f"unknown algorithm '{name}'{near}")
+    if (start is None) is (name in DISTANCES):
+        says = "needs" if start is None else "takes no"
+        raise typer.BadParameter(f"{name} {says} --from TYPE ID")
+
+
+def _require_target(graph: Any, target: str, algorithm: str) -> None:
+    """Refuse what cannot be written before anything is computed."""
+    from omnigraph.api.analytics import require_target
+
+    require_target(graph.catalog, target, algorithm)
 
 
 def _describe(
