@@ -10,10 +10,10 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.api.results import OperationState
-from omnigraph.errors import IdempotencyConflict, UserInputError
+from omnigraph.errors import IdempotencyConflict, OmniError, PreconditionFailed, UserInputError
 from tests.support.keyed import INSERT, KEY, REQUESTS, describe, make_graph
 from tests.support.manifests import together
-from tests.support.settled import assert_settled
+from tests.support.settled import assert_settled, digest
 
 BOTH = {"p": "b", "c": "y"}
 
@@ -128,6 +128,57 @@ def test_a_key_of_another_request_is_refused_and_nothing_is_written(
         other(graph)
     assert refused.value.to_dict()["kind"] == "idempotency_conflict"
     assert describe(graph) == before
+
+
+REFUSED_BRANCHES: dict[str, Callable[[Graph], Any]] = {
+    "main": lambda graph: graph.branch_delete("main", idempotency_key=KEY),
+    "the branch of the handle": lambda graph: graph.on("side").branch_delete(
+        "side", idempotency_key=KEY
+    ),
+    "a parent": lambda graph: graph.branch_delete("parent", idempotency_key=KEY),
+    "a tagged branch": lambda graph: graph.branch_delete("tagged", idempotency_key=KEY),
+    "commits that are not merged": lambda graph: graph.branch_delete(
+        "tagged", merged_into="main", idempotency_key=KEY
+    ),
+    "a branch that is not there": lambda graph: graph.branch_delete("none", idempotency_key=KEY),
+    "a name that is taken": lambda graph: graph.branch_create("side", idempotency_key=KEY),
+    "a name below another": lambda graph: graph.branch_create("side/new", idempotency_key=KEY),
+    "an older schema": lambda graph: graph.branch_create(
+        "new", at=graph.commits()[-1], idempotency_key=KEY
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BRANCHES)
+def test_a_refused_branch_operation_leaves_no_key(graph: Graph, tmp_path: Path, name: str) -> None:
+    graph.branch_delete("side")
+    graph.schema_apply(graph.schema_source + "\nnode Added { k: String @key }")
+    for branch in ("side", "parent", "tagged"):
+        graph.branch_create(branch)
+    graph.branch_create("child", from_branch="parent")
+    add(graph, branch="tagged")
+    graph.tag("kept", branch="tagged")
+    before = digest(tmp_path / "g")
+    for _ in range(2):
+        with pytest.raises(OmniError):
+            REFUSED_BRANCHES[name](graph)
+        assert digest(tmp_path / "g") == before
+    assert graph.operation(KEY).state is OperationState.NOT_LANDED
+
+
+def test_a_write_on_another_head_stages_nothing(graph: Graph, tmp_path: Path) -> None:
+    seen = graph.commits()[0]
+    add(graph)
+    before = digest(tmp_path / "g")
+    record = {"type": "Person", "data": {"k": "late"}}
+    for write in (
+        lambda: graph.mutate(INSERT, {"p": "z", "c": "z"}, if_commit=seen),
+        lambda: graph.load([record], mode="append", if_commit=seen),
+        lambda: graph.merge("side", if_commit=seen),
+    ):
+        with pytest.raises(PreconditionFailed):
+            write()
+        assert digest(tmp_path / "g") == before
 
 
 def test_a_file_with_other_content_is_another_request(graph: Graph, tmp_path: Path) -> None:

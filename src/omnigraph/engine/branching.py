@@ -6,13 +6,21 @@ from contextlib import AbstractContextManager, suppress
 from omnigraph.commit.locks import HeldLocks, branch_key, lock_key, manifest_key, merge_key
 from omnigraph.engine.keyed import Effect, Receipt, Verb, effect_once, make_request
 from omnigraph.engine.session.engine import Engine
-from omnigraph.errors import BranchExists, BranchInUse, HistoryReclaimed, NotFound, OmniError
+from omnigraph.errors import BranchInUse, HistoryReclaimed, NotFound, OmniError
 from omnigraph.failpoints import Failpoint, fail
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.limits import BRANCH_CAPTURES_MAX
 from omnigraph.logs import get_logger
 from omnigraph.manifest.ancestry import find_shared
-from omnigraph.manifest.branches import Branch, create_branch, delete_branch, refuse_amid_swap
+from omnigraph.manifest.branches import (
+    Branch,
+    create_branch,
+    delete_branch,
+    refuse_amid_swap,
+    refuse_older_schema,
+    require_deletable,
+    require_free_name,
+)
 from omnigraph.manifest.names import branch_name, new_branch_name
 from omnigraph.manifest.records import lance_branch
 from omnigraph.manifest.snapshot import Entry
@@ -67,9 +75,11 @@ def create_once(
     request = make_request(Verb.BRANCH_CREATE, MAIN, actor, key, **asked)
 
     def decide() -> Receipt:
-        if chosen in engine.manifest.rows.branch_names():
-            raise BranchExists(chosen)
+        require_free_name(engine.manifest, chosen)
         base = engine.view(origin, at).state
+        if at is not None:
+            refuse_amid_swap(base)
+            refuse_older_schema(base, engine.manifest.current(origin))
         head = None if base.head is None else base.head.id
         return {"name": chosen, "parent": base.branch, "version": base.version, "head": head}
 
@@ -152,6 +162,9 @@ def delete_once(
     request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=chosen, **asked)
 
     def decide() -> Receipt:
+        require_deletable(engine.manifest, engine.store.tables, chosen, bound_to)
+        if merged_into is not None:
+            _require_merged(engine, chosen, merged_into)
         incarnation = engine.manifest.branch_incarnation(chosen)
         return {"name": chosen, "incarnation": [list(part) for part in incarnation]}
 

@@ -204,10 +204,9 @@ def attempt_once(
     """
 
     def prepare_expected(view: View) -> Prepared[T]:
-        prepared = prepare(view)
-        if prepared.plan is None:
-            require_expected(header, view)
-        return prepared
+        # A head that moved refuses the write before it stages files; a commit looks again under its locks.
+        require_expected(header, view)
+        return prepare(view)
 
     if request is None:
         return attempt(
@@ -250,7 +249,7 @@ def attempt_once(
 
 
 def require_expected(header: Header, view: View) -> None:
-    """Refuse a write that nothing comes of where the head is another one than it expected; a commit looks for itself."""
+    """Refuse a write where the head is another one than it expected."""
     if header.if_commit is not None and view.commit != header.if_commit:
         raise PreconditionFailed(header.if_commit, view.commit)
 

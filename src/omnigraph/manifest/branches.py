@@ -174,9 +174,7 @@ def create_branch(
     """
     chosen = new_branch_name(name, "branch create")
     with manifest.heads.lock_branch(chosen):
-        names = manifest.rows.branch_names()
-        refuse_during_schema_apply(names, "branch create")
-        _refuse_taken(chosen, names)
+        require_free_name(manifest, chosen)
         if state is not None and state.stamp == CURRENT:
             base = state
         else:
@@ -202,10 +200,13 @@ def refuse_amid_swap(base: BranchState) -> None:
         )
 
 
-def _refuse_taken(name: BranchName, refs: Collection[str]) -> None:
-    if name in refs:
+def require_free_name(manifest: Manifest, name: BranchName) -> None:
+    """Refuse the name of a branch, or one that cannot stand beside it, and any while the schema changes."""
+    names = manifest.rows.branch_names()
+    refuse_during_schema_apply(names, "branch create")
+    if name in names:
         raise BranchExists(name)
-    other = nesting(name, refs)
+    other = nesting(name, names)
     if other is not None:
         raise BranchExists(name, other)
 
@@ -219,11 +220,11 @@ def _base(manifest: Manifest, source: BranchName, at: At | None) -> BranchState:
     if at is None:
         return state
     past = state_at(manifest, source, at)
-    _refuse_older_schema(past, state)
+    refuse_older_schema(past, state)
     return past
 
 
-def _refuse_older_schema(past: BranchState, now: BranchState) -> None:
+def refuse_older_schema(past: BranchState, now: BranchState) -> None:
     """Refuse a branch of tables that the schema no longer describes: all branches share one schema."""
     since = None if past.head is None else past.head.id
     for commit in now.lineage.listed(since=since):
@@ -278,12 +279,7 @@ def delete_branch(
     `bound_to` is the branch of the caller's handle, which cannot be deleted. With an `incarnation`, another branch of
     that name stays. `is_locked`: the caller still keeps everybody else from writing the branch and from taking its name.
     """
-    branch = branch_name(name, "branch delete")
-    if branch == MAIN:
-        raise UserInputError(
-            "branch delete: 'main' cannot be deleted; no changes were made",
-            hint="every graph has a main branch",
-        )
+    branch = _name_deletable(name)
     with _lock_publishers(manifest, branch):
         refs = manifest.rows.branches()
         refuse_during_schema_apply(refs, "branch delete")
@@ -301,6 +297,29 @@ def delete_branch(
         manifest.rows.delete_branch(branch)
         manifest.heads.end(branch)
     _reclaim(manifest, tables, branch, owned, is_locked)
+
+
+def require_deletable(
+    manifest: Manifest, tables: Forks, name: str, bound_to: BranchName = MAIN
+) -> None:
+    """Refuse to delete main, a branch that is not there, and one that something depends on."""
+    branch = _name_deletable(name)
+    refs = manifest.rows.branches()
+    refuse_during_schema_apply(refs, "branch delete")
+    if branch not in refs:
+        raise manifest.no_branch(branch)
+    owned = manifest.current(branch, refs[branch].incarnation).snapshot.owned()
+    _refuse_used(manifest, tables, branch, refs, owned, bound_to)
+
+
+def _name_deletable(name: str) -> BranchName:
+    branch = branch_name(name, "branch delete")
+    if branch == MAIN:
+        raise UserInputError(
+            "branch delete: 'main' cannot be deleted; no changes were made",
+            hint="every graph has a main branch",
+        )
+    return branch
 
 
 @contextmanager

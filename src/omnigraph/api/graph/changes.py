@@ -147,7 +147,7 @@ class Changes(Handle):
             str(id),
             wanted,
             limit=bound,
-            token=page_token,
+            token=None if page_token is None else text_of("page_token", page_token),
             nodes_first=nodes_first,
         )
 
