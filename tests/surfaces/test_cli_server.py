@@ -180,3 +180,17 @@ def test_an_alias_runs_a_query_of_a_server(server: ServerProcess, run: Run, tmp_
 def test_a_stored_query_of_a_server_has_no_plan_to_show(server: ServerProcess, run: Run) -> None:
     refused = run("query", "names", "--server", server.url, "--explain")
     assert (refused.code, "--explain needs the text" in refused.err) == (2, True)
+
+
+def test_the_text_of_a_query_is_not_the_name_of_a_stored_one(
+    server: ServerProcess, run: Run
+) -> None:
+    found = run("query", "--server", server.url, NAMES)
+    assert (found.code, "with -e" in found.err) == (2, True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "localhost:8080", "//host", "ftp://host"])
+def test_an_address_without_its_scheme_is_no_name_of_a_server(run: Run, address: str) -> None:
+    found = run("branch", "list", "--server", address)
+    assert found.code != 0
+    assert "begins with http://" in found.err

@@ -50,7 +50,7 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_read_past_its_deadline_is_504(http: httpx.Client) -> None:
+def test_a_read_past_its_deadline_is_504(server: ServerProcess, http: httpx.Client) -> None:
     began = time.monotonic()
     found = http.post("/query", json={"query": SLOW}, headers={"x-timeout-ms": "200"})
     assert time.monotonic() - began < 2
@@ -59,6 +59,10 @@ def test_a_read_past_its_deadline_is_504(http: httpx.Client) -> None:
     assert (body["kind"], body.get("code")) == ("read_cancelled", None)
     assert "0.2 s" in body["error"]
     assert body["request_id"] == found.headers["x-request-id"]
+    log = server.log.read_text()
+    assert "status=504" in log
+    # The caller set the deadline: the log tells of no failure of the server.
+    assert "http.failed" not in log
 
 
 @pytest.mark.parametrize("given", ["0", "-5", "soon", "1.5", "9" * 12])

@@ -286,8 +286,13 @@ class Snapshot:
             rows = self._scan_filtered(type_name, found, names, wanted)
         return public_reader(self._translate_reader(rows))
 
-    def _require_columns(self, type_name: str, names: Iterable[str], stored: Sequence[str]) -> None:
+    def _require_columns(self, type_name: str, names: Sequence[str], stored: Sequence[str]) -> None:
         known = {*stored, *SYSTEM_COLUMNS}
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UserInputError(
+                f"column '{shorten(twice)}' of {type_name} is named twice; nothing was read"
+            )
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
             hint = f"the columns are {', '.join(self._order(type_name, stored))}"

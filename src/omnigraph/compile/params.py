@@ -97,7 +97,7 @@ def _one(
     name = parameter.name
     if name not in values:
         return None
-    value = _native(values[name])
+    value = to_native(values[name])
     if value is None and not parameter.type.nullable:
         refusal = _Refusal("P05", f"{parameter.type}, which cannot be null", "null")
         raise _error(name, None, refusal, declared)
@@ -125,7 +125,7 @@ def _error(
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
-def _native(value: object) -> object:
+def to_native(value: object) -> object:
     """The plain Python value behind a numpy or Arrow one."""
     if type(value) in _PLAIN:
         return value
@@ -134,7 +134,7 @@ def _native(value: object) -> object:
             unit = "D" if np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D") else "ms"
             return value.astype(f"datetime64[{unit}]").item()
         case np.ndarray() if np.issubdtype(value.dtype, np.datetime64):
-            return [_native(item) for item in value]
+            return [to_native(item) for item in value]
         case np.generic() | np.ndarray():
             return value.tolist()
         case pa.Scalar():
@@ -234,7 +234,7 @@ def _list(value: object, declared: PropertyType) -> object | _Refusal:
         return _make_type_refusal(value, declared)
     found = []
     for position, item in enumerate(value):
-        one = _to_declared(_native(item), item_type(declared)) if item is not None else None
+        one = _to_declared(to_native(item), item_type(declared)) if item is not None else None
         if one is None:
             return _Refusal("P01", f"{declared.required()} without null", f"null at {position}")
         if isinstance(one, _Refusal):
@@ -281,7 +281,7 @@ def _record_column(values: list[object], declared: PropertyType) -> pa.Array | _
     if column is None:
         found = []
         for position, value in enumerate(values):
-            one = None if value is None else _to_declared(_native(value), declared)
+            one = None if value is None else _to_declared(to_native(value), declared)
             if isinstance(one, _Refusal):
                 return _Refusal(one.code, one.wanted, f"{one.came} at {position}")
             found.append(one)

@@ -75,12 +75,12 @@ class PolicyEngine:
         if actor not in self._actors:
             return _deny(f"actor '{shorten(actor)}' is not in any group of this policy")
         matches = self._compiled.find_matches(actor, action, self._context(scope))
-        asked = f"actor '{shorten(actor)}' may {{}}{_word_request(action, scope)}"
+        who, asked = f"actor '{shorten(actor)}'", _word_request(action, scope)
         if not matches:
-            return _deny(asked.format("not "))
+            return _deny(f"{who} may not {asked}")
         rule = self.rules.rules[matches[0]]
         return Decision(
-            allowed=True, message=f"allowed: {asked.format('')}", matched_rule_id=rule.id
+            allowed=True, message=f"allowed: {who} may {asked}", matched_rule_id=rule.id
         )
 
     def check(self, action: PolicyAction, scope: ResourceScope, actor: str | None) -> None:

@@ -2,14 +2,17 @@
 
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
 from omnigraph.api.results import Commit
 from omnigraph.api.texts import read_source
-from omnigraph.errors import UserInputError
+from omnigraph.compile.params import to_native
+from omnigraph.errors import DataError, ParamError, Problem, UserInputError, shorten
 from omnigraph.remote.transport import KEY
 
 Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
@@ -19,6 +22,8 @@ MESSAGE = "omnigraph-message"
 
 FIRST_PAGE = frozenset({"start", "cursor", "page_token"})
 """Where reading begins: later pages begin where their token says."""
+
+_INFINITE = frozenset({math.inf, -math.inf})
 
 _ALIKE = frozenset({"progress", "spark"})
 """Arguments that change nothing about the result: a server leaves them out."""
@@ -68,14 +73,29 @@ def spell_params(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The parameters of a query as JSON."""
     if params is None:
         return None
-    return {name: _spell_value(value) for name, value in params.items()}
+    return {name: _spell_value(name, value) for name, value in params.items()}
 
 
-def _spell_value(value: Any) -> Any:
-    """A parameter as JSON: days and moments are texts."""
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return [_spell_value(one) for one in value] if isinstance(value, list | tuple) else value
+def _spell_value(name: str, value: Any) -> Any:
+    """A parameter as JSON: days and moments are texts, values of numpy and Arrow those that they stand for."""
+    match to_native(value):
+        case date() as day:
+            return day.isoformat()
+        case Mapping() as record:
+            return {field: _spell_value(name, one) for field, one in record.items()}
+        case list() | tuple() as items:
+            return [_spell_value(name, one) for one in items]
+        case (None | str() | int() | float()) as plain if plain not in _INFINITE and plain == plain:
+            return plain
+        case other:
+            raise _refuse_value(name, other)
+
+
+def _refuse_value(name: str, value: object) -> ParamError:
+    """The refusal of a value that is of no type of parameters, as a graph at hand words it."""
+    kind = type(value).__name__
+    message = f"parameter '{name}' takes no {kind}; got '{shorten(value)}'. Nothing was sent."
+    return ParamError(name, "P01", message, expected="a value of JSON", got=kind)
 
 
 def read_lines(source: Lines) -> bytes:
@@ -88,10 +108,36 @@ def read_lines(source: Lines) -> bytes:
         return source
     if isinstance(source, io.IOBase) or hasattr(source, "read"):
         found = source.read()
-        return found.encode() if isinstance(found, str) else bytes(found)
+        # Half of a surrogate pair is no UTF-8: the server refuses its line.
+        return found.encode("utf-8", "surrogatepass") if isinstance(found, str) else bytes(found)
     if isinstance(source, Mapping) or not isinstance(source, Iterable):
         raise UserInputError(
             f"a server loads JSON lines or dicts, not {type(source).__name__}; nothing was sent",
             hint="load frames where the graph is stored",
         )
-    return b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in source)
+    return b"".join(_spell_record(number, one) for number, one in enumerate(source, 1))
+
+
+def _spell_record(number: int, record: object) -> bytes:
+    """A record as one line; one that JSON has no words for is refused with its number."""
+    if isinstance(record, str | bytes):
+        raise UserInputError(
+            "a server loads records or their file, not a list of texts; nothing was sent",
+            hint="give each record as a dict, or the lines as bytes",
+        )
+    try:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False, default=_spell_day)
+        return text.encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _refuse_record(number, str(error)) from error
+
+
+def _spell_day(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"a {type(value).__name__} is no value of JSON")
+
+
+def _refuse_record(number: int, reason: str) -> DataError:
+    message = f"the record cannot be sent as JSON: {reason}"
+    return DataError([Problem(rule="J07", message=message, record=number)])

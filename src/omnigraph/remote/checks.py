@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import wraps
 from types import FunctionType
 from typing import Any, Final, TypeVar
@@ -18,7 +17,8 @@ from omnigraph.api.arguments import (
 )
 from omnigraph.api.branches import Branch
 from omnigraph.api.results import Commit
-from omnigraph.errors import UserInputError, shorten
+from omnigraph.errors import ParamError, UserInputError, shorten
+from omnigraph.manifest.lineage import commit_not_found
 from omnigraph.manifest.names import branch_name
 
 _Class = TypeVar("_Class", bound=type)
@@ -67,13 +67,28 @@ def _check_state(_name: str, value: Any) -> None:
 
 
 def _check_commit(name: str, value: object) -> None:
-    if not isinstance(value, Commit) and not text_of(name, value).strip():
-        raise UserInputError(f"'{name}' is empty, it names no commit; nothing was sent")
+    if not isinstance(value, Commit):
+        _check_commit_text(name, text_of(name, value))
 
 
-def _check_since(name: str, value: object) -> None:
-    if not isinstance(value, datetime):
-        _check_commit(name, value)
+def _check_commit_text(_name: str, value: object) -> None:
+    """A commit that stands in a path: an empty one would be another path."""
+    if not str(value).strip():
+        raise commit_not_found(str(value))
+
+
+def _check_condition(name: str, value: object) -> None:
+    """A commit that stands in a header, which spells letters and digits."""
+    if not str(value).isalnum() or not str(value).isascii():
+        raise UserInputError(
+            f"'{name}' is the id of a commit, not '{shorten(str(value))}'; nothing was sent"
+        )
+
+
+def _check_edges(name: str, value: object) -> None:
+    """An address cannot tell an empty list from none."""
+    if names_of(name, value) == ():
+        raise UserInputError(f"'{name}' names no edge type; nothing was sent")
 
 
 def _check_name(name: str, value: object) -> None:
@@ -81,13 +96,13 @@ def _check_name(name: str, value: object) -> None:
         text_of(name, value)
 
 
-def _check_params(_name: str, value: object) -> None:
+def _check_params(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
-        raise UserInputError(
-            f"parameters are a mapping of values by name, not {type(value).__name__}; nothing was run"
-        )
-    for name in value:
-        text_of("params", name)
+        kind = type(value).__name__
+        message = f"parameters are a mapping of values by name, not {kind}; nothing was run"
+        raise ParamError(name, "P01", message, expected="values by name", got=kind)
+    for one in value:
+        text_of(name, one)
 
 
 def _check_key(name: str, value: object) -> None:
@@ -102,7 +117,7 @@ def _check_key(name: str, value: object) -> None:
 CHECKS: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("branch", "from_branch", "into", "merged_into"), _check_branch),
     **dict.fromkeys(("base", "head"), _check_state),
-    **dict.fromkeys(("before", "if_commit"), _check_commit),
+    "if_commit": _check_condition,
     **dict.fromkeys(
         ("type_name", "from_type", "to_type", "property", "edge", "direction", "by", "mode"),
         text_of,
@@ -115,7 +130,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     ),
     **dict.fromkeys(("limit", "nodes_max", "edges_max", "hops_max", "keep"), count_of),
     "at": _check_point,
-    "since": _check_since,
     "name": text_of,
     "branches": names_of,
     "params": _check_params,
@@ -125,7 +139,10 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 CHECKS_OF_METHODS: Final[Mapping[str, Mapping[str, Check]]] = {
     **{method: {"name": _check_name} for method in ("query", "stream", "explain", "mutate")},
-    **{method: {"id": _check_commit} for method in ("commit", "commit_changes")},
+    "commit": {"id": _check_commit},
+    "commit_changes": {"id": _check_commit_text},
+    "diff_page": {"base": text_of, "head": text_of},
+    "path": {"edges": _check_edges},
     "branch": {"name": _check_branch},
     "branch_delete": {"name": _check_branch},
     "merge": {"source": _check_branch},

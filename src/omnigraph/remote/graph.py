@@ -95,7 +95,7 @@ class RemoteGraph:
     @property
     def uri(self) -> str:
         """The address of the graph."""
-        return self._server.url + self._server.prefix
+        return self._server.shown + self._server.prefix
 
     @property
     def schema_source(self) -> str:
@@ -691,7 +691,7 @@ class RemoteGraph:
         *,
         branch: str | None = None,
         cursor: str | None = None,
-        start: str | None = None,
+        start: str = "now",
         page_token: str | None = None,
         limit: int | None = None,
         types: Sequence[str] | None = None,
@@ -699,13 +699,14 @@ class RemoteGraph:
         ops: "Ops | None" = None,
     ) -> FeedPage:
         """Read one page of the change feed; it may end inside a commit."""
+        # A page continues at its token; a cursor replaces the start.
+        places = {"page_token": page_token, "cursor": cursor, "start": start}
+        place = next(name for name, text in places.items() if text is not None)
         body = self._server.get(
             self._server.path("changes"),
             branch=self._branch_of(branch),
-            cursor=cursor,
-            start=start,
-            page_token=page_token,
             limit=limit,
+            **{place: places[place]},
             **spell_filters(types, kinds, ops),
         )
         blocks = (

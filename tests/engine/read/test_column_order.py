@@ -11,6 +11,7 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.catalog.ir.contract import Contract
 from omnigraph.catalog.model import order_columns
+from omnigraph.errors import UserInputError
 from omnigraph.storage.layout import SCHEMA_IR
 
 SCHEMA = """
@@ -45,6 +46,12 @@ def test_tables_scans_and_entities_have_the_order_of_the_schema(graph: Graph) ->
     assert list(graph.entity("Box", "a") or {}) == BOX
     assert snapshot.pin("Beside").schema.names == BESIDE
     assert snapshot.table("Box", ["name", "born"]).column_names == ["name", "born"]
+
+
+def test_a_column_is_named_once(graph: Graph) -> None:
+    for read in (graph.snapshot().table, graph.snapshot().scan):
+        with pytest.raises(UserInputError, match="'name' of Box is named twice"):
+            read("Box", ["name", "born", "name"])
 
 
 def test_exports_have_the_order_of_the_schema(graph: Graph, tmp_path: Path) -> None:

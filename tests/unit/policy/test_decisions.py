@@ -74,6 +74,15 @@ def test_decision_table(
         assert all(f"'{name}'" in decision.message for name in (branch, target) if name)
 
 
+@pytest.mark.parametrize("name", ["{branch}", "{}", "{0.__class__}", "{", "}", "%s"])
+def test_names_are_told_as_they_are(engine: PolicyEngine, name: str) -> None:
+    allowed = engine.authorize("act-bob", "change", name)
+    denied = engine.authorize("act-bob", "branch_create", name, name)
+    asked = engine.authorize("act-alice", "invoke_query", query=name)
+    assert (allowed.allowed, denied.allowed, asked.allowed) == (True, False, False)
+    assert all(name in one.message for one in (allowed, denied, asked))
+
+
 def test_stored_queries_are_bounded_by_name(engine: PolicyEngine) -> None:
     asked = [engine.authorize("act-bob", "invoke_query", query=name) for name in ("weekly", "all")]
     assert [one.allowed for one in asked] == [True, False]

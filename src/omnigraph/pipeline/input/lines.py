@@ -149,7 +149,11 @@ def open_lines(path: Path) -> Iterator[IO[bytes]]:
 def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Block]:
     first = 1
     while read := lines.readlines(BLOCK_BYTES):
-        texts = [text.encode() if isinstance(text, str) else text for text in read]
+        # Half of a surrogate pair is no UTF-8: such a line is refused with its number, as one of bytes is.
+        texts = [
+            text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+            for text in read
+        ]
         if opens and first == 1:
             texts[0] = texts[0].removeprefix(codecs.BOM_UTF8)
         yield Block(texts, first, name)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.errors import ConfigError
+from omnigraph.errors import ConfigError, shorten
 from omnigraph.surfaces.cli.config import config_folder, load_config
 from omnigraph.surfaces.cli.output import remark, say, say_json
 
@@ -21,7 +21,13 @@ def find_url(server: str, environment: Mapping[str, str]) -> str:
     """The address of a server: itself, or what the configuration says of its name."""
     if server.startswith(("http://", "https://")):
         return server
-    url = load_config(environment).named("servers", "server", server).get("url")
+    config = load_config(environment)
+    if server not in config.section("servers") and (":" in server or "/" in server):
+        raise ConfigError(
+            f"'{shorten(server)}' is neither an address nor the name of a server; nothing was done",
+            hint="an address begins with http:// or https://",
+        )
+    url = config.named("servers", "server", server).get("url")
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         raise ConfigError(f"server '{server}' has no url in the configuration; nothing was done")
     return url

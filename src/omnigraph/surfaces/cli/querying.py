@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.display import count_of
+from omnigraph.errors import shorten
 from omnigraph.surfaces.cli.address import (
     Actor,
     Branch,
@@ -141,6 +142,10 @@ def _read_source(
             raise typer.BadParameter("--queries takes the name of a query, without --query and -e")
         return None
     if name is not None and file is None and text is None and is_server_chosen():
+        if "{" in name:
+            raise typer.BadParameter(
+                f"'{shorten(name)}' is a text, not the name of a stored query: give it with -e"
+            )
         return None
     return read_query(command, name, file, text)
 

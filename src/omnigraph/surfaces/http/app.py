@@ -319,7 +319,8 @@ class Application:
 
     def _refuse(self, exchange: _Exchange, error: Exception) -> Reply:
         status = status_of(error)
-        if status >= 500:
+        # Who sets a read a deadline is told that it was not enough: nothing of the server failed.
+        if status >= 500 and not isinstance(error, ReadCancelled):
             _log.failure(
                 "http.failed", error, request_id=exchange.request_id, route=exchange.template
             )

@@ -199,7 +199,7 @@ def paths(call: Call) -> Reply:
     """Show the best paths between two nodes."""
     seen, type_name = _open_snapshot(call), call.needed("type")
     found = seen.list_paths(
-        *(type_name, call.needed("from"), call.text("to_type") or type_name, call.needed("to")),
+        *(type_name, call.needed("from"), call.text_or("to_type", type_name), call.needed("to")),
         edges=call.texts("edge"),
         by=call.text("by"),
         undirected=call.flag("undirected"),

@@ -74,7 +74,10 @@ def read_bind(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not colon or not bare or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"'{text}' is no HOST:PORT; nothing was started")
+        raise ConfigError(
+            f"'{text}' is no HOST:PORT; nothing was started",
+            hint=f"write it as in {BIND}, with a port up to 65535; an IPv6 address stands in brackets",
+        )
     return bare, int(port)
 
 

@@ -253,10 +253,9 @@ def commits(call: Call) -> Reply:
 
 
 def _parse_since(call: Call, since: str | None) -> Any:
-    """A commit, or a moment."""
-    if since is None or "-" not in since:
-        return since
-    return call.moment("since")
+    """A commit or a tag, or a moment, which begins with a year."""
+    is_moment = since is not None and since[:1].isdigit() and "-" in since
+    return call.moment("since") if is_moment else since
 
 
 def _list_after(found: list[Commit], token: str) -> list[Commit]:

@@ -13,6 +13,8 @@ from omnigraph.surfaces.http.replies import JSON, Reply, Stream
 from omnigraph.values import dataclass
 
 Handler = Callable[[Call], Reply | Stream]
+_Found = dict[str, tuple["Route", Mapping[str, str]]]
+"""Routes of a path by method, with the names that the path gives."""
 
 
 class BodyKind(StrEnum):
@@ -113,33 +115,37 @@ class Router:
     def find(self, method: str, path: tuple[str, ...]) -> Match:
         """Find the route of a path; an unknown path and an unknown method are refused."""
         if path in self._of_server:
-            return self._choose(method, self._of_server[path], {}, None, path)
+            of_server: _Found = {name: (route, {}) for name, route in self._of_server[path].items()}
+            return self._choose(method, of_server, None, path)
         if path[0] == "graphs" and len(path) > 2:
             rest, graph_id = path[2:], path[1]
         elif self._flat:
             rest, graph_id = path, None
+        elif self._list_matching(path):
+            raise _unknown(
+                path, "each graph has its routes under /graphs/{graph_id}; name the graph"
+            )
         else:
             raise _unknown(path)
-        found = self._of_graph.get(rest)
-        if found is not None:
-            return self._choose(method, found, {}, graph_id, path)
+        return self._choose(method, self._list_matching(rest), graph_id, path)
+
+    def _list_matching(self, path: tuple[str, ...]) -> _Found:
+        """The routes of a path by method: `DELETE /branches/merge` deletes a branch, `POST` merges one."""
+        found: _Found = {}
         for pattern, methods in self._of_graph.items():
-            names = _match(pattern, rest)
+            names = _match(pattern, path)
             if names is not None:
-                return self._choose(method, methods, names, graph_id, path)
-        raise _unknown(path)
+                found |= {method: (route, names) for method, route in methods.items()}
+        return found
 
     @staticmethod
-    def _choose(
-        method: str,
-        methods: Mapping[str, Route],
-        names: Mapping[str, str],
-        graph_id: str | None,
-        path: tuple[str, ...],
-    ) -> Match:
-        if method not in methods:
-            raise MethodNotAllowed(method, "/" + "/".join(path), sorted(methods))
-        return Match(route=methods[method], names=names, graph_id=graph_id)
+    def _choose(method: str, found: _Found, graph_id: str | None, path: tuple[str, ...]) -> Match:
+        if not found:
+            raise _unknown(path)
+        if method not in found:
+            raise MethodNotAllowed(method, "/" + "/".join(path), sorted(found))
+        route, names = found[method]
+        return Match(route=route, names=names, graph_id=graph_id)
 
 
 def _match(pattern: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str] | None:
@@ -154,5 +160,5 @@ def _match(pattern: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str] | 
     return names
 
 
-def _unknown(path: tuple[str, ...]) -> NotFound:
-    return NotFound("route", "/" + "/".join(path), hint="GET /openapi.json lists every route")
+def _unknown(path: tuple[str, ...], hint: str = "GET /openapi.json lists every route") -> NotFound:
+    return NotFound("route", "/" + "/".join(path), hint=hint)

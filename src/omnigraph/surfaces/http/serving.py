@@ -62,8 +62,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
+        # Python adds the address as a tuple to the reason of the system.
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise ConfigError(
-            f"'{host}:{port}' cannot be listened on: {error.strerror}; the server was not started",
+            f"'{host}:{port}' cannot be listened on: {reason}; the server was not started",
             hint="choose another address with --bind; port 0 picks a free port",
         ) from error
 

@@ -88,8 +88,17 @@ def _make_tokens(pairs: list[tuple[str, str]], source: str) -> Tokens:
 def _read_file(path: str) -> str:
     try:
         return Path(os.path.expanduser(path)).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the token file '{path}' cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        # The text of the error would repeat bytes of the file.
+        raise _refuse_file(path, "it is no UTF-8 text") from error
+    except OSError as error:
+        raise _refuse_file(path, error.strerror or "it is no file") from error
+
+
+def _refuse_file(path: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"the token file '{path}' cannot be read: {reason}; the server was not started"
+    )
 
 
 def _parse_map(text: str, name: str) -> list[tuple[str, str]]:
