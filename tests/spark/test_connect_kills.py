@@ -37,6 +37,11 @@ pytestmark = [
 ]
 
 VICTIMS = ("client", "server", "task")
+PLANNED_ROUNDS = 6
+"""Only streams have processes that plan and commit; where they are when these die is left to chance."""
+ROUNDS = [(verb, victim) for victim in VICTIMS for verb in VERBS] + [
+    ("stream", "planner")
+] * PLANNED_ROUNDS
 
 
 @dataclass
@@ -53,6 +58,9 @@ class ConnectField(Field):
                 self.driver.kill()
             case "server":
                 self.server.kill()
+            case "planner":
+                for pid in self.server.planners():
+                    os.kill(pid, signal.SIGKILL)
             case _:
                 for pid in self.server.workers():
                     os.kill(pid, signal.SIGKILL)
@@ -83,12 +91,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectField]:
         found.end()
 
 
-@pytest.mark.parametrize("seed", range(len(VERBS) * len(VICTIMS)))
+@pytest.mark.parametrize("seed", range(len(ROUNDS)))
 def test_any_verb_on_connect_survives_whatever_dies(
     played: ConnectField, tmp_path: Path, s3_server: S3Server, seed: int
 ) -> None:
     choose = random.Random(seed)
-    verb, victim = VERBS[seed % len(VERBS)], VICTIMS[seed // len(VERBS)]
+    verb, victim = ROUNDS[seed]
     uri, options = place(tmp_path, choose.choice(["disk", "s3"]), s3_server)
     make_graph(tmp_path, uri, options)
     order = {"verb": verb, "uri": uri, "options": options, "home": str(tmp_path), "out": "out"}
@@ -118,6 +126,10 @@ def check_answer(verb: str, victim: str, said: dict[str, Any] | None, told: str)
     """A task that dies runs again; a server that dies is told in our words, but for streams, which belong to Spark."""
     if victim == "task":
         assert said == {"error": None}, told
+    elif victim == "planner":
+        # Spark does not repeat a plan or a commit: it ends the query, and its checkpoint continues.
+        assert said is not None, told
+        assert said["error"] is None or said["kind"] == "spark", told
     elif victim == "server" and verb != "stream":
         assert said is not None, told
         assert said["error"] is None or said["kind"] == "engine_error", told

@@ -266,30 +266,6 @@ def test_a_verb_survives_what_dies(
 
 
 @pytest.mark.soak
-def test_executors_without_the_package_are_told_before_anything_is_read(
-    played: Field, tmp_path: Path
-) -> None:
-    make_graph(tmp_path, str(tmp_path / "g"), {})
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
-    bare = Driver(
-        played.cluster.master, **{"spark.pyspark.python": str(tmp_path / "bare/bin/python")}
-    )
-    played.driver.end()
-    try:
-        bare.send(
-            {"verb": "load", "uri": str(tmp_path / "g"), "options": {}, "home": str(tmp_path)}
-        )
-        said = bare.hear_end()
-    finally:
-        bare.end()
-    assert said is not None
-    assert said["kind"] == "config_error"
-    assert "cannot run Python tasks of this driver" in said["error"]
-    assert len(said["error"]) < 500
-    assert read_state(str(tmp_path / "g"), {}) == BEFORE
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_any_verb_survives_whatever_dies(
     played: Field, tmp_path: Path, s3_server: S3Server, seed: int

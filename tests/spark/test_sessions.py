@@ -173,20 +173,6 @@ def test_a_setting_given_later_reaches_the_running_session(spark: Any) -> None:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_equal_executors_are_accepted(spark: Any) -> None:
-    sessions.require_same_versions(spark)
-
-
-@pytest.mark.soak
-def test_other_versions_on_executors_are_refused_by_name(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = sessions._versions()
-    monkeypatch.setattr(sessions, "_versions", lambda: ours | {"pylance": "99.1"})
-    with pytest.raises(ConfigError, match=r"has pylance [\d.]+, expected 99\.1"):
-        sessions.require_same_versions(spark)
-
-
 @pytest.mark.parametrize("address", ["sc://127.0.0.1:1", "sc://127.0.0.1:nowhere", "sc://"])
 def test_a_connect_server_that_is_not_there_is_told_at_once(
     address: str, monkeypatch: pytest.MonkeyPatch

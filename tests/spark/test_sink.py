@@ -147,6 +147,13 @@ def test_a_row_that_another_writer_committed_meanwhile_is_seen(graph: Graph) -> 
     assert ages(graph) == {"a": 7, "b": 7, "c": 7, "z": 1}
 
 
+def test_an_id_that_exists_is_refused_with_the_option_that_replaces_it(graph: Graph) -> None:
+    write_frame(graph, "Person", people("a"))
+    with pytest.raises(KeyConflict) as refused:
+        write_frame(graph, "Person", people("a"))
+    assert "option 'load_mode' merge" in str(refused.value.hint)
+
+
 def test_a_schema_that_changed_meanwhile_is_refused(graph: Graph) -> None:
     writer = make_writer(graph, "Person")
     messages = run_tasks(writer, [people("ab")])

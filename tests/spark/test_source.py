@@ -3,9 +3,11 @@
 import shutil
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from platform import node
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +20,8 @@ from pyspark.sql.datasource import DataSourceReader
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, QueryError, UserInputError
+from omnigraph.errors import NotFound, QueryError, TableNotFound, UserInputError
+from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark import GraphSource, register
 from omnigraph.spark.changes import ChangeSource
 from omnigraph.spark.source import TableReader
@@ -308,6 +311,10 @@ def test_a_filter_that_storage_cannot_evaluate_is_refused(
         ("(small = 1 or small == 2) and name <> 'n001'", ["n002"]),
         ("small = -2147483648 and yes = TRUE", ["full"]),
         ("$row.name = 'n003'", ["n003"]),
+        ("small >= 198 AND name NOT IN ('n199', 'n001')", ["n198"]),
+        ("day < '1900-01-01'", ["full"]),
+        ("day = DATE '1815-12-10' and moment >= '2024-02-29T12:00:00Z'", ["full"]),
+        ("moment < TIMESTAMP '2025-01-01T00:00:00Z'", ["full"]),
         ("$row.small > 196 and not $row.small in [198]", ["n197", "n199"]),
     ],
 )
@@ -322,6 +329,23 @@ def test_a_filter_may_be_written_as_sql_writes_it(
         for name in batch.column(0).to_pylist()
     ]
     assert found == names
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ("small BETWEEN 1 AND 9", "BETWEEN"),
+        ("name LIKE 'n%'", "LIKE"),
+        ("lower(name) = 'full'", "lower"),
+        ("CASE WHEN small = 1 THEN TRUE END", "CASE"),
+    ],
+)
+def test_a_filter_in_sql_names_what_storage_does_not_evaluate(
+    things: Graph, text: str, token: str
+) -> None:
+    with pytest.raises(UserInputError, match=f"holds '{token}', which storage does not") as refused:
+        GraphSource({"path": things.uri, "type": "Thing", "filter": text})
+    assert "a range is x >= 1 AND x <= 9" in str(refused.value.hint)
 
 
 def test_a_filter_in_sql_names_the_column_that_is_not_there(things: Graph) -> None:
@@ -355,6 +379,9 @@ def test_moments_are_named_as_other_formats_name_them(tmp_path: Path) -> None:
     ("option", "instead"),
     [
         ("startingVersion", "omnigraph-changes"),
+        ("endingVersion", "changes_frame"),
+        ("end-snapshot-id", "diff_frame"),
+        ("tag", "option 'at'"),
         ("readChangeFeed", "omnigraph-changes"),
         ("as-of-timestamp", "timestampAsOf"),
         ("mergeSchema", "schema_apply"),
@@ -378,6 +405,60 @@ def test_a_table_of_the_catalog_is_refused_with_the_view_that_works(things: Grap
     assert "CREATE TEMPORARY VIEW" in str(refused.value.hint)
 
 
+def test_a_table_of_the_catalog_that_names_its_columns_is_refused_where_it_is_read(
+    things: Graph,
+) -> None:
+    # Spark asks the source nothing when such a table is created, and gives a read none of its options.
+    with pytest.raises(UserInputError, match="needs the graph") as refused:
+        GraphSource({})
+    assert "CREATE TEMPORARY VIEW" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("option", ["columns", "filter", "vectors", "blobs", "partition_rows"])
+def test_a_write_refuses_the_options_of_reads(things: Graph, option: str) -> None:
+    source = GraphSource({"path": things.uri, "type": "Thing"})
+    schema, source.options = source.schema(), {"path": things.uri, "type": "Thing", option: "1"}
+    with pytest.raises(UserInputError, match=f"a write .* has no use for option '{option}'"):
+        source.writer(schema, overwrite=False)
+
+
+@pytest.mark.parametrize("option", ["load_mode", "actor", "batch"])
+def test_a_read_refuses_the_options_of_writes(things: Graph, option: str) -> None:
+    source = GraphSource({"path": things.uri, "type": "Thing", option: "x"})
+    with pytest.raises(UserInputError, match=f"a read .* has no use for option '{option}'"):
+        source.reader(source.schema())
+
+
+def test_a_write_into_the_past_names_the_option_that_asks_for_it(things: Graph) -> None:
+    source = GraphSource({"path": things.uri, "type": "Thing", "versionAsOf": "2"})
+    with pytest.raises(UserInputError, match="leave out 'versionAsOf'"):
+        source.writer(source.schema(), overwrite=False)
+
+
+def test_a_name_that_is_given_twice_is_refused(things: Graph) -> None:
+    with pytest.raises(UserInputError, match="'name' is named twice"):
+        GraphSource({"path": things.uri, "type": "Thing", "columns": "name, small, name"})
+
+
+def test_a_switch_that_is_neither_true_nor_false_is_refused(things: Graph) -> None:
+    assert ChangeSource({"path": things.uri, "images": "True"}).feed.images
+    with pytest.raises(UserInputError, match="option 'images' is true or false, not 'yes'"):
+        ChangeSource({"path": things.uri, "images": "yes"})
+
+
+def test_an_error_of_a_task_names_its_host_and_leaves_without_our_frames(
+    things: Graph, tmp_path: Path
+) -> None:
+    reader, _ = reader_of(things, columns="name")
+    part: Any = reader.partitions()[0]
+    elsewhere = replace(part.table, location=StoreLocation.of(str(tmp_path / "empty")))
+    with pytest.raises(TableNotFound) as refused:
+        next(reader.read(replace(part, table=elsewhere)))
+    text = "".join(traceback.format_exception(refused.value))
+    assert f"on executor host '{node()}': every executor must reach" in text
+    assert "read_part" not in text
+
+
 def test_an_error_leaves_the_source_with_its_hint_and_without_our_frames(things: Graph) -> None:
     with pytest.raises(UserInputError) as refused:
         GraphSource({"path": things.uri})
@@ -395,6 +476,10 @@ def test_wrong_doors_name_the_right_one(things: Graph) -> None:
     with pytest.raises(UserInputError) as batch:
         changes.reader(source.schema())
     assert "availableNow" in str(batch.value.hint)
+    for write in (changes.writer, changes.streamWriter):
+        with pytest.raises(UserInputError, match="is read only") as written:
+            write(source.schema(), overwrite=False)
+        assert "format('omnigraph')" in str(written.value.hint)
     with pytest.raises(UserInputError) as starting:
         ChangeSource({"path": things.uri, "startingVersion": "3"})
     assert "option 'since'" in str(starting.value.hint)

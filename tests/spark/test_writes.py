@@ -20,6 +20,7 @@ from omnigraph.errors import (
     EngineError,
     KeyConflict,
     NotFound,
+    OmniError,
     PreconditionFailed,
     ReferentialError,
     UserInputError,
@@ -340,6 +341,21 @@ def test_every_micro_batch_becomes_one_commit(spark: Any, graph: Graph, tmp_path
     forget_end(tmp_path / "at", 1)
     run_sink(rate(spark, tmp_path / "in"), graph, tmp_path / "at")
     assert (names(graph), loads(graph)) == ({"a": 1, "b": 1, "c": 2}, 2)
+
+
+def test_deletes_that_are_not_written_leave_no_branch(spark: Any, graph: Graph) -> None:
+    graph.load({"Person": pa.table({"name": ["a", "b"]})}, mode="append")
+    with Transaction(graph, spark, branch="new", from_branch="main", dry_run=True) as transaction:
+        transaction.delete("Person", ["a"])
+    assert transaction.deleted is not None
+    assert transaction.deleted.affected_nodes == 1
+    with (
+        pytest.raises(OmniError),
+        Transaction(graph, spark, branch="new", from_branch="main", if_commit="0" * 26) as refused,
+    ):
+        refused.delete("Person", ["a"])
+    assert [branch.name for branch in graph.branches()] == ["main"]
+    assert graph.table("Person").num_rows == 2
 
 
 @pytest.mark.parametrize("way", ["sink", pytest.param("batches", marks=pytest.mark.soak)])

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +84,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster(home: Path) -> Iterator[Cluster]:
+def cluster(home: Path, workers: int = WORKERS) -> Iterator[Cluster]:
     """Start a master and its workers; all of them end with the block."""
     home.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -97,7 +97,7 @@ def cluster(home: Path) -> Iterator[Cluster]:
             *("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())),
         )
         _await(lambda: _listens(port), found, "master")
-        for number in range(WORKERS):
+        for number in range(workers):
             start_worker(found, number)
         yield found
     finally:
@@ -105,8 +105,13 @@ def cluster(home: Path) -> Iterator[Cluster]:
             _end(daemon)
 
 
-def start_worker(found: Cluster, number: int) -> None:
-    """Start a worker of one core and wait until the master knows it."""
+def start_worker(
+    found: Cluster,
+    number: int,
+    environment: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+) -> None:
+    """Start a worker of one core and wait until the master knows it; a prefix is a command that runs it elsewhere."""
     name = f"worker-{number}"
     before = found.log("master").count("Registering worker")
     _start(
@@ -124,18 +129,27 @@ def start_worker(found: Cluster, number: int) -> None:
             str(free_port()),
         ),
         *("--work-dir", str(found.home / name), found.master),
+        environment=environment,
+        prefix=prefix,
     )
     _await(lambda: found.log("master").count("Registering worker") > before, found, name)
 
 
-def _start(found: Cluster, name: str, daemon: str, *arguments: str) -> None:
+def _start(
+    found: Cluster,
+    name: str,
+    daemon: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+) -> None:
     import pyspark
 
     from omnigraph.spark_jobs.java import java_home
 
     spark_home = Path(pyspark.__file__).parent
     java = java_home()
-    environment = os.environ | {
+    inherited = os.environ | {
         "SPARK_HOME": str(spark_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
@@ -144,10 +158,10 @@ def _start(found: Cluster, name: str, daemon: str, *arguments: str) -> None:
     }
     with open(found.home / f"{name}.log", "wb") as log:
         found.daemons[name] = subprocess.Popen(
-            [str(spark_home / "bin" / "spark-class"), daemon, *arguments],
+            [*prefix, str(spark_home / "bin" / "spark-class"), daemon, *arguments],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env={**inherited, **(environment or {})},
             start_new_session=True,
         )
 

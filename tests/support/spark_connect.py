@@ -14,6 +14,8 @@ from tests.support.spark_cluster import START_SECONDS_MAX, _end, _listens, free_
 
 ROOT = Path(__file__).parents[2]
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+TASKS = "pyspark.daemon pyspark.worker"
+PLANNERS = "pyspark.daemon pyspark.sql."
 
 
 @dataclass
@@ -30,6 +32,13 @@ class ConnectServer:
 
     def workers(self) -> list[int]:
         """The Python processes that run tasks."""
+        return self._list_processes(TASKS)
+
+    def planners(self) -> list[int]:
+        """The Python processes that plan reads and writes of data sources and commit them, for the server itself."""
+        return self._list_processes(PLANNERS)
+
+    def _list_processes(self, command: str) -> list[int]:
         below = {self.process.pid}
         listed = sorted(processes())
         for _ in listed:
@@ -37,7 +46,7 @@ class ConnectServer:
             if more <= below:
                 break
             below |= more
-        return [pid for pid, _, line in listed if pid in below and "pyspark.daemon" in line]
+        return [pid for pid, _, line in listed if pid in below and command in line]
 
 
 @contextmanager

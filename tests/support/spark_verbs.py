@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
+
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.pipeline.progress import Progress
@@ -28,6 +30,9 @@ def run_verb(order: dict[str, Any], spark: Any) -> None:
     home, uri, options = Path(order["home"]), order["uri"], order["options"]
     if order["verb"] == "stream":
         run_stream(uri, options, home, spark)
+        return
+    if order["verb"] in ("read", "write"):
+        run_source(order["verb"], uri, options, spark, home)
         return
     with omnigraph.open(uri, storage_options=options, config=CONFIG) as graph:
         match order["verb"]:
@@ -72,8 +77,20 @@ def say_phase(progress: Progress) -> None:
         say({"phase": progress.phase})
 
 
+def run_source(verb: str, uri: str, options: dict[str, str], spark: Any, home: Path) -> None:
+    """Read or append the rows of a type by `format("omnigraph")`."""
+    register_sources(spark)
+    stored = {f"store.{name}": value for name, value in options.items()} | {"type": "Person"}
+    if verb == "read":
+        spark.read.format("omnigraph").options(**stored).load(uri).toArrow()
+        return
+    rows = spark.read.parquet(str(home / "Person.parquet"))
+    rows.write.format("omnigraph").mode("append").options(**stored).save(uri)
+
+
 def run_stream(uri: str, options: dict[str, str], home: Path, spark: Any) -> None:
     """Append the files that arrived, one micro-batch each, up to the last of them."""
+    register_sources(spark)
     arriving = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     writer = (
         arriving.json(str(home / "in")).writeStream.format("omnigraph").option("type", "Person")
@@ -84,21 +101,30 @@ def run_stream(uri: str, options: dict[str, str], home: Path, spark: Any) -> Non
     writer.start(uri).awaitTermination()
 
 
+def register_sources(spark: Any) -> None:
+    """Register the data sources, which refuses executors with other versions."""
+    from omnigraph.spark import register
+
+    register(spark)
+
+
 def answer(order: dict[str, Any], spark: Any) -> dict[str, Any]:
     """Run an order and say what came of it."""
     try:
         run_verb(order, spark)
     except OmniError as error:
         return {"error": str(error), "kind": error.kind, "hint": error.hint}
+    except PySparkException as error:
+        # Streams belong to Spark, and so do their errors.
+        return {"error": str(error), "kind": "spark", "hint": None}
     return {"error": None}
 
 
 def main(master: str, conf: dict[str, str]) -> None:
     """Answer orders until there are no more."""
-    from omnigraph.spark import register, session
+    from omnigraph.spark import session
 
     spark = session(master, memory="1g", quick=True, **conf)
-    register(spark)
     say({"ready": True})
     # Whatever dies may die between the two commits that replace many rows.
     with two_commits():

@@ -15,6 +15,7 @@ from omnigraph.spark.streams import each_batch
 from omnigraph.spark.transaction import Transaction
 from omnigraph.spark.views import Views, register_views
 from omnigraph.spark_jobs.faults import find_error_line
+from omnigraph.spark_jobs.preflight import require_same_versions
 from omnigraph.spark_jobs.runner import SparkRunner, spark_runner
 from omnigraph.spark_jobs.session import session
 
@@ -32,7 +33,8 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("omnigraph")` and `format("omnigraph-changes")` with a session."""
+    """Register `format("omnigraph")` and `format("omnigraph-changes")` with a session, whose executors have our versions."""
+    require_same_versions(spark)
     try:
         spark.dataSource.register(GraphSource)
         spark.dataSource.register(ChangeSource)

@@ -9,6 +9,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -26,11 +28,14 @@ from omnigraph.spark.options import (
     parse_count,
     parse_location,
     parse_names,
+    parse_switch,
     refuse_advised,
     require_known,
     tell_briefly,
+    yield_from_task,
 )
 from omnigraph.spark_jobs.change_frames import FeedPart, cut_feed, make_feed_schema
+from omnigraph.spark_jobs.versions import Sealed
 from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph-changes"
@@ -49,7 +54,7 @@ AFTER: Final = "after"
 """The key of an offset: the commit that was read last; empty before the first."""
 
 
-class ChangeSource(DataSource):
+class ChangeSource(Sealed, DataSource):
     """Reads what each commit of a branch changed, oldest first."""
 
     @tell_briefly
@@ -62,7 +67,7 @@ class ChangeSource(DataSource):
             branch=branch_name(options.get("branch", MAIN), NAME),
             types=parse_names(options.get("types")),
             since=options.get("since") or "",
-            images=options.get("images", "false").lower() == "true",
+            images=parse_switch(options, "images"),
             limit=parse_count(options, "max_changes", CHANGES_PAGE),
         )
 
@@ -83,9 +88,26 @@ class ChangeSource(DataSource):
             hint="use readStream with trigger(availableNow=True), or graph.changes()",
         )
 
+    @tell_briefly
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Name the format that writes."""
+        raise _refuse_write()
+
+    @tell_briefly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Name the format that writes."""
+        raise _refuse_write()
+
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make a reader that goes on after a commit."""
         return FeedReader(self.feed)
+
+
+def _refuse_write() -> UserInputError:
+    return UserInputError(
+        "format('omnigraph-changes') is read only; nothing was written",
+        hint="write rows of a type with format('omnigraph')",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +149,13 @@ class Feed:
 
 
 @dataclass
-class FeedPartition(InputPartition):
+class FeedPartition(Sealed, InputPartition):
     """What one task reads of a batch."""
 
     part: FeedPart
 
 
-class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class FeedReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the feed batch by batch, in order; a batch that is read again holds the same commits.
 
     One task reads small commits together; a commit that changed much is spread over several. No commit is in memory as a whole.
@@ -151,12 +173,14 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The number of changes that fill a batch."""
         return ReadMaxRows(self.feed.limit)
 
+    @tell_briefly
     def prepareForTriggerAvailableNow(self) -> None:
         """End the stream at the commit that is the head now."""
         self.last = ""
         for block in self.feed.read(self.feed.since):
             self.last = block.commit.id
 
+    @tell_briefly
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """End the next batch with the commit that brings it to its limit, or with the last commit."""
         room = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -172,6 +196,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     break
         return {AFTER: end}
 
+    @tell_briefly
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """Cut a batch into partitions, the commits in their order."""
         return [FeedPartition(part) for part in self.feed.cut(start[AFTER], end[AFTER])]
@@ -179,4 +204,4 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of a partition as Spark asks for them."""
         assert isinstance(partition, FeedPartition), "Spark gives back what `partitions` made"
-        yield from partition.part.read()
+        yield from yield_from_task(partition.part.read())

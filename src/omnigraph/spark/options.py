@@ -1,7 +1,7 @@
 """The options of the data sources: which graph, branch, type and columns a read or write names."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import wraps
@@ -14,6 +14,7 @@ from omnigraph.errors import OmniError, UserInputError, did_you_mean, suggestion
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.location import StoreLocation
 from omnigraph.spark_jobs.bridge import Forms, parse_forms
+from omnigraph.spark_jobs.faults import find_host, name_host
 from omnigraph.values import dataclass
 
 STORE: Final = "store."
@@ -29,11 +30,20 @@ MOMENTS: Final = ("at", "versionasof", "timestampasof", "snapshot-id")
 
 _CHANGES: Final = "stream what changes with readStream.format('omnigraph-changes'), option 'since'"
 
+_RANGE: Final = (
+    "read what changed between commits with graph.changes_frame(since=...) or graph.diff_frame(...)"
+)
+
 ADVICE: Final = {
     "mode": "name it 'load_mode': append or merge; .mode('overwrite') replaces the type",
     "pushdown": "give conditions as option 'filter' and names as option 'columns'",
     "startingversion": _CHANGES,
     "startingtimestamp": _CHANGES,
+    "endingversion": _RANGE,
+    "endingtimestamp": _RANGE,
+    "end-snapshot-id": _RANGE,
+    "tag": "name the commit of the tag as option 'at'",
+    "usermetadata": "write in a Transaction with message=",
     "readchangefeed": _CHANGES,
     "readchangedata": _CHANGES,
     "start-snapshot-id": _CHANGES,
@@ -47,6 +57,12 @@ ADVICE: Final = {
 }
 """Options of other formats and of earlier versions whose meaning is not ours, each with what to do instead."""
 
+
+READ_ONLY: Final = ("columns", "filter", "vectors", "blobs", "partition_rows")
+"""Options of reads; a write that took them would not do what they say."""
+
+WRITE_ONLY: Final = ("load_mode", "actor", "from_branch", "batch", "stream")
+"""Options of writes."""
 
 CATALOG: Final = "option."
 """The prefix that Spark gives the options of a table of its catalog."""
@@ -63,11 +79,37 @@ def tell_briefly(method: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return method(*args, **kwargs)
         except OmniError as error:
-            if error.hint and not getattr(error, "__notes__", None):
-                error.add_note(f"hint: {error.hint}")
-            raise error.with_traceback(None) from None
+            raise _shorten(error) from None
 
     return act
+
+
+def tell_from_task(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """As `tell_briefly`, for what runs on an executor: an error that may be due to its host names the host."""
+
+    @tell_briefly
+    @wraps(method)
+    def act(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except OmniError as error:
+            raise name_host(error, find_host(error)) from error.__cause__
+
+    return act
+
+
+def yield_from_task(rows: Iterator[_R]) -> Iterator[_R]:
+    """Yield what a task reads; its errors leave as those of `tell_from_task`."""
+    try:
+        yield from rows
+    except OmniError as error:
+        raise _shorten(name_host(error, find_host(error))) from None
+
+
+def _shorten(error: OmniError) -> OmniError:
+    if error.hint and not getattr(error, "__notes__", None):
+        error.add_note(f"hint: {error.hint}")
+    return error.with_traceback(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +163,20 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def parse_names(text: str | None) -> tuple[str, ...] | None:
-    """Split names at their commas."""
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+    """Split names at their commas; refuse one that is given twice."""
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise UserInputError(f"'{twice}' is named twice in '{text}'; nothing was read")
+    return names if text is not None else None
+
+
+def parse_switch(options: Mapping[str, str], name: str) -> bool:
+    """Parse an option that is true or false; one that is not given is false."""
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise UserInputError(f"option '{name}' is true or false, not '{text}'; nothing was read")
+    return text == "true"
 
 
 def parse_location(options: Mapping[str, str], format: str) -> StoreLocation:
@@ -130,7 +184,9 @@ def parse_location(options: Mapping[str, str], format: str) -> StoreLocation:
     uri = options.get("path")
     if not uri:
         raise UserInputError(
-            f"format('{format}') needs the graph: pass its uri to load() or save(); nothing was read or written"
+            f"format('{format}') needs the graph: pass its uri to load() or save(); nothing was read or written",
+            hint=f"in SQL: CREATE TEMPORARY VIEW ... USING {format} OPTIONS (path '...', type '...'); Spark passes no "
+            "options of CREATE TABLE on",
         )
     store = {key[len(STORE) :]: value for key, value in options.items() if key.startswith(STORE)}
     return StoreLocation.of(make_absolute(uri), store)
@@ -164,6 +220,15 @@ def refuse_advised(options: Mapping[str, str], advice: Mapping[str, str], format
             raise UserInputError(
                 f"format('{format}') has no option '{name}'; nothing was read or written",
                 hint=instead,
+            )
+
+
+def refuse_others(options: Mapping[str, str], others: Sequence[str], work: str) -> None:
+    """Refuse the options that only the opposite of a read or a write takes."""
+    for name in options:
+        if name.lower() in others:
+            raise UserInputError(
+                f"a {work} of format('omnigraph') has no use for option '{name}'; nothing was read or written"
             )
 
 

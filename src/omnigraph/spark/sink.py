@@ -11,13 +11,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import NotFound, UserInputError
+from omnigraph.errors import KeyConflict, NotFound, UserInputError
 from omnigraph.ids import LoadMode
 from omnigraph.logs import get_logger
 from omnigraph.pipeline.rows_ahead import WriteTarget
-from omnigraph.spark.options import SourceOptions, open_at, tell_briefly
+from omnigraph.spark.options import (
+    MOMENTS,
+    READ_ONLY,
+    SourceOptions,
+    open_at,
+    refuse_others,
+    tell_briefly,
+    tell_from_task,
+)
 from omnigraph.spark.streams import QUERY_ID, MicroBatch, read_planned_at
 from omnigraph.spark_jobs.frames import SpillArea, SpilledTask
+from omnigraph.spark_jobs.versions import Sealed
 from omnigraph.values import dataclass
 
 _log = get_logger(__name__)
@@ -72,6 +81,9 @@ class SourceWrite:
                         branch=options.branch,
                         indexes=list(done.pending_indexes),
                     )
+        except KeyConflict as error:
+            error.hint = "with option 'load_mode' merge, rows of the same id are replaced"
+            raise
         finally:
             self.area.remove(tasks)
 
@@ -80,8 +92,12 @@ def make_write(
     options: SourceOptions, columns: StructType, given: Mapping[str, str], *, overwrite: bool
 ) -> SourceWrite:
     """Read the options of a write."""
+    refuse_others(given, READ_ONLY, "write")
     if options.at is not None:
-        raise UserInputError("the past cannot be written: leave out 'at'; nothing was written")
+        moment = next(name for name in given if name.lower() in MOMENTS)
+        raise UserInputError(
+            f"the past cannot be written: leave out '{moment}'; nothing was written"
+        )
     mode, from_branch = (
         _choose_mode(given.get("load_mode"), overwrite=overwrite),
         given.get("from_branch"),
@@ -135,12 +151,13 @@ def _list_tasks(messages: Sequence[WriterCommitMessage | None]) -> list[SpilledT
     return [message.task for message in _list_messages(messages)]
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Sealed, DataSourceArrowWriter):
     """Writes one frame as one commit."""
 
     def __init__(self, target: SourceWrite, batch_id: str | None = None) -> None:
         self.target, self.batch_id = target, batch_id
 
+    @tell_from_task
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
@@ -150,18 +167,20 @@ class BatchWriter(DataSourceArrowWriter):
         """Load the rows of all tasks in one commit."""
         self.target.publish(_list_tasks(messages), self.batch_id)
 
+    @tell_briefly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the scratch files; nothing becomes visible."""
         self.target.area.remove(_list_tasks(messages))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Sealed, DataSourceStreamArrowWriter):
     """Writes every micro-batch as one commit that names the batch, so that a replayed batch is not written again."""
 
     def __init__(self, target: SourceWrite, options: Mapping[str, str]) -> None:
         self.target = target
         self.stream, self.checkpoint = options.get("stream"), options.get("checkpointLocation")
 
+    @tell_from_task
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
@@ -183,6 +202,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
         self.target.publish(tasks, batch.id, batch)
 
+    @tell_briefly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the scratch files; nothing becomes visible."""
         self.target.area.remove(_list_tasks(messages))

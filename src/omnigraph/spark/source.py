@@ -15,11 +15,14 @@ from pyspark.sql.types import StructType
 from omnigraph.errors import UserInputError
 from omnigraph.pipeline.location import PinnedTable
 from omnigraph.spark.options import (
+    WRITE_ONLY,
     SourceOptions,
     open_at,
     parse_count,
     parse_options,
+    refuse_others,
     tell_briefly,
+    yield_from_task,
 )
 from omnigraph.spark.sink import BatchWriter, StreamWriter, make_write
 from omnigraph.spark_jobs.bridge import arrow_schema, require_readable, spark_schema
@@ -30,13 +33,14 @@ from omnigraph.spark_jobs.tables import (
     cut_parts,
     read_part,
 )
+from omnigraph.spark_jobs.versions import Sealed
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
 NAME: Final = "omnigraph"
 
 
-class GraphSource(DataSource):
+class GraphSource(Sealed, DataSource):
     """Reads one node or edge type of a graph.
 
     The table version is pinned when `load()` is called: Spark keeps this object and uses it again for every action.
@@ -69,6 +73,7 @@ class GraphSource(DataSource):
     @tell_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of exactly the columns of a schema."""
+        refuse_others(self.options, WRITE_ONLY, "read")
         pin = self._pin()
         require_readable(schema, pin.table.schema, self.parsed.forms)
         rows_max = parse_count(self.options, "partition_rows", PARTITION_ROWS)
@@ -114,7 +119,7 @@ def pin_source(options: SourceOptions) -> Pin:
     return Pin(table, filter)
 
 
-class TableReader(DataSourceReader):
+class TableReader(Sealed, DataSourceReader):
     """Reads a table version, one group of fragments a task.
 
     `pushFilters` is not defined: Spark keeps a pushed filter with the frame, so that other uses of it lose rows.
@@ -123,6 +128,7 @@ class TableReader(DataSourceReader):
     def __init__(self, whole: TablePart, rows_max: int) -> None:
         self.whole, self.rows_max = whole, rows_max
 
+    @tell_briefly
     def partitions(self) -> list[InputPartition]:
         """Cut the table into groups of fragments; an empty table has one partition that reads nothing."""
         parts = cut_parts(self.whole, self.rows_max) or [self.whole]
@@ -132,4 +138,4 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition."""
         assert isinstance(partition, TablePart), "Spark gives back what `partitions` made"
-        return read_part(partition)
+        return yield_from_task(read_part(partition))

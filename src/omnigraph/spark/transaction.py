@@ -12,7 +12,7 @@ from omnigraph.api.results import Commit, LoadResult, MutationResult
 from omnigraph.api.snapshot import Snapshot
 from omnigraph.catalog.model import NodeType, TableType
 from omnigraph.catalog.types import Scalar
-from omnigraph.errors import NotFound, ReadOnlyError, UserInputError
+from omnigraph.errors import NotFound, OmniError, ReadOnlyError, UserInputError
 from omnigraph.ids import MAIN, LoadMode
 from omnigraph.spark_jobs.filters import translate_sql
 from omnigraph.spark_jobs.runner import spark_runner
@@ -222,13 +222,22 @@ class Transaction:
 
     def _delete(self) -> MutationResult:
         names = {branch.name for branch in self._graph.branches()}
-        if self._from_branch is not None and self._branch not in names:
-            self._graph.branch_create(
-                self._branch, from_branch=self._from_branch, actor=self._actor
-            )
+        if self._from_branch is None or self._branch in names:
+            return self._delete_rows(self._branch)
+        if self._dry_run:
+            # A dry run creates no branch; the new one would hold the rows of this one.
+            return self._delete_rows(self._from_branch)
+        self._graph.branch_create(self._branch, from_branch=self._from_branch, actor=self._actor)
+        try:
+            return self._delete_rows(self._branch)
+        except OmniError:
+            self._graph.branch_delete(self._branch, actor=self._actor)
+            raise
+
+    def _delete_rows(self, branch: str) -> MutationResult:
         return self._graph.mutate(
             "query delete_rows() {\n" + "\n".join(self._deletes) + "\n}",
-            branch=self._branch,
+            branch=branch,
             actor=self._actor,
             message=self._message,
             if_commit=self._if_commit,

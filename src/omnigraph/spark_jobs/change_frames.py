@@ -37,6 +37,7 @@ from omnigraph.spark_jobs.runner import (
     spark_runner,
 )
 from omnigraph.spark_jobs.tables import PARTITION_ROWS
+from omnigraph.spark_jobs.versions import seal_task
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.storage.tables import Tables
 from omnigraph.values import dataclass
@@ -246,13 +247,14 @@ def _make_frame(
     parts = _plan_parts(location.store().tables, reads, rows_max)
     if not any(part.large for part in parts):
         return spark.range(0, len(parts), 1, len(parts)).mapInArrow(
-            _read_task(location, parts), wanted
+            seal_task(_read_task(location, parts)), wanted
         )
     count = 1 + sum(len(part.large.splits) for part in parts if part.large is not None)
-    packets = spark.range(0, count, 1, count).mapInArrow(_split_task(location, parts), PACKET)
+    split = seal_task(_split_task(location, parts))
+    packets = spark.range(0, count, 1, count).mapInArrow(split, PACKET)
     total = parts[-1].first + parts[-1].partitions
     return packets.repartitionById(total, packets["bucket"]).mapInArrow(
-        _bucket_task(location, parts), wanted
+        seal_task(_bucket_task(location, parts)), wanted
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, TableType
@@ -66,14 +65,18 @@ _SQL_TOKEN: Final = re.compile(
 )
 _SQL_WORDS: Final = frozenset({"and", "or", "not", "is", "null", "true", "false", "in"})
 _SQL_MARKS: Final = {"<>": "!=", "==": "="}
+_SQL_MOMENTS: Final = {"date": "date", "timestamp": "datetime"}
+_SQL_REFUSED: Final = frozenset(
+    {"between", "like", "ilike", "rlike", "regexp", "case", "cast", "exists"}
+)
+_MOMENTS: Final = {Scalar.DATE: "date", Scalar.DATETIME: "datetime"}
 
 
 def translate_sql(text: str, type_: TableType) -> str:
     """Translate conditions as SQL writes them (`age > 18 AND name IN ('Ada', 'Bo')`) into the query language."""
     if "$row" in text:
         return _SQL_TOKEN.sub(_translate_quotes, text)
-    names = {*type_.properties, *_list_own_columns(type_)}
-    return " ".join(_translate_tokens(text, names))
+    return " ".join(_SqlTranslation(type_, text).translate())
 
 
 def _translate_quotes(found: re.Match[str]) -> str:
@@ -85,30 +88,74 @@ def _quote(token: str) -> str:
     return json.dumps(token[1:-1].replace("''", "'"), ensure_ascii=False)
 
 
-def _translate_tokens(text: str, names: set[str]) -> Iterator[str]:
-    # SQL writes lists of values in parentheses.
-    lists, previous = False, ""
-    for found in _SQL_TOKEN.finditer(text):
+class _SqlTranslation:
+    """Translates the tokens of one text from left to right."""
+
+    def __init__(self, type_: TableType, text: str) -> None:
+        self._type, self._text = type_, text
+        self._names = {*type_.properties, *_list_own_columns(type_)}
+        self._tokens = [one for one in _SQL_TOKEN.finditer(text) if one[0].strip()]
+        self._done: list[str] = []
+        self._moment: str | None = None
+        """How the language calls the type of the column before, when it is a date or an instant."""
+        self._in_list = False
+
+    def translate(self) -> list[str]:
+        """Give the tokens of the query language."""
+        following = [*(one[0].strip().lower() for one in self._tokens[1:]), ""]
+        for found, after in zip(self._tokens, following, strict=True):
+            self._translate_token(found, after)
+        return self._done
+
+    def _translate_token(self, found: re.Match[str], after: str) -> None:
         token = found[0].strip()
         if found["single"] is not None:
-            yield _quote(token)
+            text = _quote(token)
+            self._done.append(f"{self._moment}({text})" if self._moment else text)
         elif found["quoted"] is not None or found["word"] is not None:
-            yield _translate_word(token, names)
-        elif token == "(" and previous == "in":
-            lists = True
-            yield "["
-        elif token == ")" and lists:
-            lists = False
-            yield "]"
+            self._translate_word(token, after)
         else:
-            yield _SQL_MARKS.get(token, token)
-        previous = token.lower()
+            self._done.append(self._translate_mark(token))
 
+    def _translate_word(self, token: str, after: str) -> None:
+        word, lower = token.strip("`"), token.lower()
+        if token == word and word not in self._names:
+            if lower == "not" and after == "in" and self._done:
+                # The language negates the whole condition, whose left side is already there.
+                self._done.insert(-1, "not")
+                return
+            if lower in _SQL_WORDS:
+                self._done.append(lower)
+                return
+            if lower in _SQL_MOMENTS and after.startswith("'"):
+                self._moment = _SQL_MOMENTS[lower]
+                return
+            if lower in _SQL_REFUSED or after == "(":
+                raise self._refuse(token)
+        if word not in self._names:
+            raise NotFound("column", word, known=sorted(self._names))
+        self._moment = self._find_moment(word)
+        self._done.append(f"$row.{word}")
 
-def _translate_word(token: str, names: set[str]) -> str:
-    word = token.strip("`")
-    if token == word and word.lower() in _SQL_WORDS and word not in names:
-        return word.lower()
-    if word not in names:
-        raise NotFound("column", word, known=sorted(names))
-    return f"$row.{word}"
+    def _translate_mark(self, token: str) -> str:
+        # SQL writes lists of values in parentheses.
+        if token == "(" and self._done and self._done[-1] == "in":
+            self._in_list = True
+            return "["
+        if token == ")" and self._in_list:
+            self._in_list = False
+            return "]"
+        return _SQL_MARKS.get(token, token)
+
+    def _find_moment(self, name: str) -> str | None:
+        property = self._type.properties.get(name)
+        if property is None or property.type.is_list:
+            return None
+        return _MOMENTS.get(property.type.scalar)
+
+    def _refuse(self, token: str) -> UserInputError:
+        return UserInputError(
+            f"the filter '{shorten(self._text)}' holds '{token}', which storage does not evaluate; nothing was read",
+            hint="of SQL, a filter takes comparisons, AND, OR, NOT, IN (...) and IS NULL; a range is "
+            "x >= 1 AND x <= 9; filter the frame for the rest",
+        )

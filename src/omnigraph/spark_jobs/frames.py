@@ -20,6 +20,7 @@ from omnigraph.pipeline.rows_ahead import RowsAhead, WriteTarget
 from omnigraph.runtime import SYSTEM
 from omnigraph.spark_jobs.bridge import arrow_schema, decimals_to_integers
 from omnigraph.spark_jobs.runner import collect_job
+from omnigraph.spark_jobs.versions import seal_task
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.storage.store import Store
 from omnigraph.values import dataclass
@@ -52,7 +53,7 @@ def spill_frame(frame: Any, location: StoreLocation, area: str) -> Sequence[Port
     if isinstance(frame, SpilledFrame):
         return frame.portions
     assert isinstance(frame, DataFrame), "a load tells Spark frames from others"
-    job = frame.mapInArrow(_make_spill_task(location, area), RECEIPTS)
+    job = frame.mapInArrow(seal_task(_make_spill_task(location, area)), RECEIPTS)
     receipts = collect_job(frame.sparkSession, "spill", job)
     files = receipts.sort_by([("partition", "ascending"), ("file", "ascending")]).to_pylist()
     if not files:

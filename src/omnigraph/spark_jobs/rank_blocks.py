@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from omnigraph.engine.analytics.bounds import Bounds
 from omnigraph.spark_jobs.packets import pack_packet, unpack_packet
+from omnigraph.spark_jobs.versions import seal_task
 from omnigraph.values import dataclass
 
 Batches = Iterator[pa.RecordBatch]
@@ -100,7 +101,7 @@ def rank_blocks(
             break
     found = state.filter(F.col("kind") == RANKS)
     unpack = partial(unpack_ranks, list_starts(blocks))
-    return found.mapInArrow(unpack, "number long, value double")
+    return found.mapInArrow(seal_task(unpack), "number long, value double")
 
 
 def _place(frame: DataFrame, total: int) -> DataFrame:
@@ -116,7 +117,7 @@ def _run(placed: DataFrame, task: Callable[[pa.Table], Batches]) -> DataFrame:
         if found:
             yield from task(pa.Table.from_batches(found))
 
-    return placed.mapInArrow(run, STATE)
+    return placed.mapInArrow(seal_task(run), STATE)
 
 
 def _keep(frame: DataFrame) -> DataFrame:

@@ -13,19 +13,26 @@ from pyspark import InheritableThread, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from omnigraph.errors import EngineError, InternalError, OmniError, StorageError, UserInputError
+from omnigraph.errors import (
+    ConfigError,
+    EngineError,
+    InternalError,
+    OmniError,
+    StorageError,
+    UserInputError,
+)
 from omnigraph.pipeline.runner import Each, Shuffle, Step, count_buckets
 from omnigraph.runtime import SYSTEM
-from omnigraph.spark_jobs.faults import find_error_line, find_host, name_host
+from omnigraph.spark_jobs.faults import find_error_line, find_failed_hosts, find_host, name_host
 from omnigraph.spark_jobs.packets import Packing, pack_packet, unpack_packet
+from omnigraph.spark_jobs.preflight import require_same_versions
 from omnigraph.spark_jobs.session import (
     is_connect,
     is_local,
     parallelism,
-    read_setting,
-    require_same_versions,
     session,
 )
+from omnigraph.spark_jobs.versions import ADVICE, DIFFER, seal_task
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.values import dataclass
 
@@ -104,7 +111,7 @@ class SparkRunner:
 
     def _each(self, step: Each) -> DataFrame:
         count = len(step.splits)
-        return self.spark.range(0, count, 1, count).mapInArrow(_each_task(step), MESSAGE)
+        return self.spark.range(0, count, 1, count).mapInArrow(seal_task(_each_task(step)), MESSAGE)
 
     def _shuffle(self, step: Shuffle) -> DataFrame:
         count = len(step.splits)
@@ -112,10 +119,11 @@ class SparkRunner:
         # Where the rows are not known, a decision holds about as many rows as a split gave.
         wanted = max(workers, count) if step.rows is None else count_buckets(step.rows, workers)
         buckets = min(BUCKETS_MAX, wanted)
-        packets = self.spark.range(0, count, 1, count).mapInArrow(_keys_task(step, buckets), PACKET)
+        keys = seal_task(_keys_task(step, buckets))
+        packets = self.spark.range(0, count, 1, count).mapInArrow(keys, PACKET)
         # Adaptive execution does not change an explicit number of partitions.
         return packets.repartitionById(buckets, packets["bucket"]).mapInArrow(
-            _decide_task(step), MESSAGE
+            seal_task(_decide_task(step)), MESSAGE
         )
 
 
@@ -130,18 +138,8 @@ def spark_runner(spark: Any = None) -> SparkRunner:
             f"spark= takes a SparkSession, True, False or 'auto', not a {type(spark).__name__}; "
             "no changes were made"
         )
-    if not is_local(chosen) and _key(chosen) not in _CHECKED:
-        require_same_versions(chosen)
-        _CHECKED.add(_key(chosen))
+    require_same_versions(chosen)
     return SparkRunner(chosen)
-
-
-_CHECKED: set[str] = set()
-"""Applications whose executors have the versions of the driver."""
-
-
-def _key(spark: SparkSession) -> str:
-    return read_setting(spark, "spark.app.id", str(id(spark)))
 
 
 # ---- what may pass through the JVM
@@ -306,7 +304,7 @@ def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
     try:
         return result.result()
     except (PySparkException, Py4JError) as error:
-        raise _job_error(name, error) from error
+        raise _job_error(name, error, _find_hosts(spark, group)) from error
 
 
 def _cancel(spark: SparkSession, group: str) -> None:
@@ -316,10 +314,19 @@ def _cancel(spark: SparkSession, group: str) -> None:
         spark.sparkContext.cancelJobGroup(group)
 
 
-def _job_error(name: str, error: Exception) -> OmniError:
+def _find_hosts(spark: SparkSession, group: str) -> list[str]:
+    """The executors where a job failed; a local session has no others."""
+    return [] if is_local(spark) or is_connect(spark) else find_failed_hosts(spark, group)
+
+
+def _job_error(name: str, error: Exception, hosts: Sequence[str]) -> OmniError:
     text = find_error_line(str(error))
+    if DIFFER in text:
+        differences = text[text.index(DIFFER) :].partition("; hint: ")[0]
+        return ConfigError(differences, hint=ADVICE)
+    where = f" on executor host {', '.join(map(repr, hosts))}" if hosts else ""
     return EngineError(
-        f"step '{name}' failed on Spark: {text}; nothing was committed",
+        f"step '{name}' failed on Spark{where}: {text}; nothing was committed",
         details={"spark": {"step": name, "error": text}},
         hint="the executors' logs hold the whole story; unreferenced files are left to cleanup",
     )

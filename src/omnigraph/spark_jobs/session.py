@@ -5,14 +5,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from platform import python_version
 from socket import create_connection
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -20,7 +17,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import ConfigError, EngineError
-from omnigraph.spark_jobs.faults import find_error_line
 from omnigraph.spark_jobs.java import INSTALLED, java_home
 
 GIB: Final = 1024**3
@@ -32,12 +28,6 @@ TASK_TRIES: Final = 4
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options that halve the start time and slow down computing: for short runs only."""
-
-PACKAGES: Final = ("omnigraph", "pylance", "pyarrow")
-"""Packages that tasks use; functions are pickled by name, so driver and executors need the same versions."""
-
-PREFLIGHT_TASKS: Final = 16
-"""Tasks of the version check: enough to reach every executor of a small cluster."""
 
 CONNECT: Final = "sc://"
 """The scheme of the address of a Connect server."""
@@ -230,61 +220,3 @@ def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> di
 def _driver_memory() -> int:
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(GIB, min(DRIVER_MEMORY_MAX, whole // 2 // GIB * GIB))
-
-
-# ---- versions on executors
-
-
-def require_same_versions(spark: SparkSession) -> None:
-    """Refuse executors whose Python or packages differ from those of the driver."""
-    expected = _versions()
-
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Pickled by value: an executor without our package must still be able to report that.
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
-        from platform import node, python_version  # noqa: PLC0415
-
-        import pyarrow  # noqa: PLC0415
-
-        for _ in batches:
-            found = {"python": ".".join(python_version().split(".")[:2])}
-            for name in expected:
-                if name != "python":
-                    try:
-                        found[name] = version(name)
-                    except PackageNotFoundError:
-                        found[name] = "none"
-            names = list(expected)
-            yield pyarrow.RecordBatch.from_pydict(
-                {"host": [node()] * len(names), "what": names, "found": [found[n] for n in names]}
-            )
-
-    seeds = spark.range(0, PREFLIGHT_TASKS, 1, PREFLIGHT_TASKS)
-    try:
-        rows = seeds.mapInArrow(look, "host string, what string, found string").collect()
-    except PySparkException as error:
-        raise ConfigError(
-            f"the executors of '{master_of(spark)}' cannot run Python tasks of this driver: "
-            f"{find_error_line(str(error))}; "
-            "no changes were made",
-            hint="install the same Python and packages on every worker",
-        ) from error
-    wrong = sorted({tuple(row) for row in rows if row["found"] != expected[row["what"]]})
-    if wrong:
-        differences = "; ".join(
-            f"{host} has {what} {found}, expected {expected[what]}" for host, what, found in wrong
-        )
-        raise ConfigError(
-            f"executors and driver differ: {differences}; no changes were made",
-            hint="install the same versions on every worker",
-        )
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": ".".join(python_version().split(".")[:2])}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "none"
-    return found

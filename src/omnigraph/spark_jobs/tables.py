@@ -26,6 +26,7 @@ from omnigraph.pipeline.input.splits import cut_table
 from omnigraph.pipeline.location import PinnedTable, StoreLocation
 from omnigraph.spark_jobs.bridge import Forms, arrow_schema, spark_schema, to_spark
 from omnigraph.spark_jobs.expressions import literal
+from omnigraph.spark_jobs.versions import Sealed, seal_task
 from omnigraph.spark_jobs.workers import freeze_loaded_objects
 from omnigraph.storage.values import FragmentInfo
 from omnigraph.values import dataclass
@@ -48,7 +49,7 @@ _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 
 @dataclass(kw_only=True)
-class TablePart(InputPartition):
+class TablePart(Sealed, InputPartition):
     """What one task reads: some fragments of one table version, the columns, and the rows that pass a filter."""
 
     table: PinnedTable
@@ -116,7 +117,7 @@ def read_parts(
     numbers = spark.range(0, len(parts) * spread, 1, len(parts))
     if spread > 1:
         numbers = numbers.where(f"(id & {spread - 1}L) = 0")
-    return numbers.mapInArrow(_make_read_task(parts, spread), schema)
+    return numbers.mapInArrow(seal_task(_make_read_task(parts, spread)), schema)
 
 
 # ---- what Spark's planner takes for the size of a table
