@@ -19,6 +19,8 @@ Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
 """What a server loads: a file by its path, bytes or a stream of JSON lines, or records."""
 
 MESSAGE = "omnigraph-message"
+SNAPSHOT = "omnigraph-snapshot-id"
+ARROW = "application/vnd.apache.arrow.stream"
 
 FIRST_PAGE = frozenset({"start", "cursor", "page_token"})
 """Where reading begins: later pages begin where their token says."""

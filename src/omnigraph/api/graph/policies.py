@@ -1,16 +1,12 @@
 """The policies of a graph: who may do what."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omnigraph.api.arguments import count_of, rules_of
 from omnigraph.api.graph.handle import Handle
 from omnigraph.api.guard import Guard
 from omnigraph.api.results import KeptPolicy
 from omnigraph.errors import NotFound
-
-if TYPE_CHECKING:
-    pass
 
 
 class Policies(Handle):
