@@ -1,14 +1,17 @@
-"""A server that cannot be started says why in words of its operator, and repeats no token."""
+"""A server that cannot be started, or should not be, says why in words of its operator, and repeats no token."""
 
+import logging
 import socket
 from pathlib import Path
 
 import pytest
 
 from omnigraph.errors import ConfigError
-from omnigraph.surfaces.http.options import read_bind
+from omnigraph.surfaces.http.boot import boot
+from omnigraph.surfaces.http.options import Options, read_bind
 from omnigraph.surfaces.http.serving import listen
 from omnigraph.surfaces.http.tokens import read_tokens
+from tests.support.served import make_graph
 
 FILE = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
 
@@ -41,3 +44,16 @@ def test_a_token_file_that_cannot_be_read_is_told_in_plain_words(tmp_path: Path)
         assert "not started" in str(caught.value)
         assert "Errno" not in str(caught.value)
         assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_a_server_that_everyone_elsewhere_may_ask_warns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str, warned: bool
+) -> None:
+    place = str(make_graph(tmp_path / "g"))
+    options = Options(graphs={"default": place}, single=True, host=host, unauthenticated=True)
+    with caplog.at_level(logging.WARNING):
+        served = boot(options, {})
+    for one in served.graphs.values():
+        one.graph.close()
+    assert ("server.open_to_all" in caplog.text) == warned

@@ -60,6 +60,8 @@ def _require_callers(tokens: Tokens | None, options: Options) -> None:
             "no tokens are set, so that everyone who reaches the server could write; it was not started",
             hint="set OMNIGRAPH_SERVER_BEARER_TOKENS_FILE, or pass --unauthenticated",
         )
+    if not is_loopback(options.host):
+        _log.warning("server.open_to_all", host=options.host, read_only=options.read_only)
 
 
 def _make_useless() -> ConfigError:
