@@ -30,7 +30,7 @@ from omnigraph.spark.options import (
     parse_names,
     parse_switch,
     refuse_advised,
-    require_known,
+    require_options,
     tell_briefly,
     yield_from_task,
 )
@@ -61,7 +61,7 @@ class ChangeSource(Sealed, DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
         refuse_advised(options, ADVICE, NAME)
-        require_known(options, OPTIONS, NAME)
+        require_options(options, OPTIONS, NAME)
         self.feed = Feed(
             location=parse_location(options, NAME),
             branch=branch_name(options.get("branch", MAIN), NAME),

@@ -144,7 +144,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Parse the options of `format("omnigraph")`; refuse unknown ones by name."""
     _refuse_catalog(options)
     refuse_advised(options, ADVICE, "omnigraph")
-    require_known(options, (*OPTIONS, *MOMENTS), "omnigraph")
+    require_options(options, (*OPTIONS, *MOMENTS), "omnigraph")
     location = parse_location(options, "omnigraph")
     if not options.get("type"):
         raise UserInputError(
@@ -200,7 +200,7 @@ def make_absolute(uri: str) -> str:
     return os.path.abspath(os.path.expanduser(uri.removeprefix("file:")))
 
 
-def require_known(options: Mapping[str, str], known: Sequence[str], format: str) -> None:
+def require_options(options: Mapping[str, str], known: Sequence[str], format: str) -> None:
     """Refuse an option that the format does not have."""
     unknown = next(
         (one for one in options if one.lower() not in known and not one.startswith(STORE)), None

@@ -225,7 +225,7 @@ def condition(test: Test, resolve_column: ResolveColumn) -> Column:
             column = operand(given, resolve_column)
             return column.isNotNull() if negated else column.isNull()
         case InList(operand=given, choices=Const(value=values)):
-            return _among(operand(given, resolve_column), given.type, values)
+            return _is_in(operand(given, resolve_column), given.type, values)
         case AllOf(parts=parts):
             return _fold(parts, resolve_column, lambda a, b: a & b)
         case AnyOf(parts=parts):
@@ -290,7 +290,7 @@ def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column
             assert_never(coerced)
 
 
-def _among(column: Column, type_: PropertyType, choices: Any) -> Column:
+def _is_in(column: Column, type_: PropertyType, choices: Any) -> Column:
     if choices is None:
         return F.lit(None).cast("boolean")
     if not choices:

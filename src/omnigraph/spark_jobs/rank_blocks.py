@@ -88,10 +88,10 @@ def rank_blocks(
         "weight",
     )
     count, total = sum(blocks.sizes), len(blocks.sizes)
-    packed = _keep(_run(_place(ends, total), partial(pack_arcs, blocks.sizes)))
+    packed = _keep(_run(_move_rows(ends, total), partial(pack_arcs, blocks.sizes)))
     block, place = blocks.number("number")
     named = ranks.select(block.alias("block"), place.alias("place"), "rank")
-    state = _run(_place(named, total), partial(pack_ranks, blocks.sizes))
+    state = _run(_move_rows(named, total), partial(pack_ranks, blocks.sizes))
     state, _, lost = _step(packed, state, blocks, None, damping)
     for _ in bounds.count_rounds():
         jumps = (1 - damping + damping * lost) / count
@@ -104,7 +104,7 @@ def rank_blocks(
     return found.mapInArrow(seal_task(unpack), "number long, value double")
 
 
-def _place(frame: DataFrame, total: int) -> DataFrame:
+def _move_rows(frame: DataFrame, total: int) -> DataFrame:
     """Bring the rows of every block into the task of its number."""
     return frame.repartitionById(total, frame["block"])
 
@@ -129,7 +129,7 @@ def _step(
 ) -> tuple[DataFrame, float, float]:
     """Let every block take what was sent to it and send again; also how much changed, and how much is where no way leads out."""
     task = partial(take_step, blocks.sizes, jumps, damping)
-    following = _keep(_run(_place(packed.union(state), len(blocks.sizes)), task))
+    following = _keep(_run(_move_rows(packed.union(state), len(blocks.sizes)), task))
     told = following.filter(F.col("kind") == RANKS).select("change", "lost").collect()
     return following, sum(one[0] for one in told), sum(one[1] for one in told)
 
