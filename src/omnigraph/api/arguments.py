@@ -17,6 +17,7 @@ from omnigraph.ids import EntityKind, Op
 from omnigraph.limits import FILE_BYTES_MAX, PATH_CHARS_MAX
 from omnigraph.manifest.names import branch_name as branch_name
 from omnigraph.manifest.names import is_utf8
+from omnigraph.manifest.operations import idempotency_key
 from omnigraph.manifest.travel import At
 
 if TYPE_CHECKING:
@@ -179,6 +180,11 @@ def shows_of(name: str, value: Callable[[str], bool] | None) -> Callable[[str], 
 
 def _show_all(_branch: str) -> bool:
     return True
+
+
+def key_of(value: str | None) -> str | None:
+    """An argument that is an idempotency key; None is no key."""
+    return None if value is None else idempotency_key(value)
 
 
 def name_of(given: object) -> object:

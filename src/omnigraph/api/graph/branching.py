@@ -3,14 +3,13 @@
 import os
 from typing import TYPE_CHECKING
 
-from omnigraph.api.arguments import Reference, flag_of, name_of, path_of, point_of, text_of
+from omnigraph.api.arguments import Reference, flag_of, key_of, name_of, path_of, point_of, text_of
 from omnigraph.api.graph.handle import Handle
 from omnigraph.api.guard import Permission
 from omnigraph.api.results import Commit
 from omnigraph.engine.jobs import JobKind
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.manifest.names import actor_name, branch_name, new_branch_name
-from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 
 if TYPE_CHECKING:
     from omnigraph.api.branches import Branch
@@ -67,7 +66,7 @@ class Branching(Handle):
         target = new_branch_name(name, "branch create")
         source = branch_name(from_branch, "branch create")
         by = self._authorize("branch_create", actor, branch=source, target=target).actor
-        key = None if idempotency_key is None else idempotency_key_of(idempotency_key)
+        key = key_of(idempotency_key)
         if key is not None:
             done = branching.create_once(self._engine, name, from_branch, point_of(at), by, key)
             return show_made(done.receipt, replayed=done.replayed)
@@ -95,7 +94,7 @@ class Branching(Handle):
         target = branch_name(name, "branch delete")
         by = self._authorize("branch_delete", actor, target=target).actor
         bound_to = BranchName(self._branch)
-        key = None if idempotency_key is None else idempotency_key_of(idempotency_key)
+        key = key_of(idempotency_key)
         kept = None if merged_into is None else branch_name(merged_into, "branch delete")
         if key is None:
             branching.delete(self._engine, name, bound_to, actor=by, merged_into=kept)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from omnigraph.api.arguments import Reference, listener_of, point_of
+from omnigraph.api.arguments import Reference, key_of, listener_of, point_of
 from omnigraph.api.guard import Guard, Permission
 from omnigraph.api.results import Commit
 from omnigraph.api.snapshot import Snapshot
@@ -16,7 +16,6 @@ from omnigraph.errors import HistoryReclaimed
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.limits import HEAD_READS_MAX
 from omnigraph.manifest.names import actor_name, branch_name, commit_message
-from omnigraph.manifest.operations import idempotency_key as idempotency_key_of
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.location import StoreLocation
@@ -131,7 +130,7 @@ class Handle:
             allowed_by=by.policy,
             if_commit=None if if_commit is None else CommitId(str(if_commit)),
             message=commit_message(message),
-            key=None if idempotency_key is None else idempotency_key_of(idempotency_key),
+            key=key_of(idempotency_key),
         )
 
     def snapshot(self, *, branch: str | None = None, at: Reference | None = None) -> Snapshot:
