@@ -9,7 +9,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 # Every command here starts many processes; each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup hooks demo test check fmt faults spark soak bench lock typescript ui pictures reference walks report clean
+.PHONY: help setup hooks demo test check fmt faults spark simulate model soak bench lock typescript ui pictures reference walks report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -39,16 +39,17 @@ endif
 
 demo: $(STAMP) ## the main job on an example graph, which stays in demo.omni to be looked at
 	rm -rf demo.omni
-	$(BIN)/omnigraph demo demo.omni
+	$(BIN)/omnigraphdb demo demo.omni
 
 test: $(STAMP) ## every test but the long soaks
 	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup --durations 30 --durations-min 5
 
-check: $(STAMP) ## format, lint, types, layers
+check: $(STAMP) ## format, lint, types, layers, and measures that may not grow
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/house.py --check tools/house_maxima.json
 
 fmt: $(STAMP) ## rewrite the layout of the sources
 	$(BIN)/ruff format .
@@ -60,8 +61,14 @@ faults: $(STAMP) ## the fault matrix alone
 spark: $(STAMP) ## everything on Spark, on a cluster of this machine too
 	$(BIN)/python -m pytest -m spark tests/spark tests/substrate/test_spark.py --timeout 3600
 
-soak: $(STAMP) ## the long runs
-	HYPOTHESIS_PROFILE=fresh $(BIN)/python -m pytest -m soak --timeout 7200
+simulate: $(STAMP) ## every order, fault and crash state that the default run tries, alone
+	$(BIN)/python -m pytest tests/simulation -m "not soak" -n 2 --dist loadgroup
+
+model: $(STAMP) ## check the models of the protocol, and that each guard is needed; needs npm
+	$(BIN)/python -m pytest tests/simulation/test_model.py -n 2
+
+soak: $(STAMP) ## the long runs; with PART=1/8 every eighth of them
+	HYPOTHESIS_PROFILE=fresh SOAK_PART=$(PART) $(BIN)/python -m pytest -m soak --timeout 7200
 
 bench: $(STAMP) ## every benchmark, ratios in one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
@@ -89,6 +96,7 @@ walks: $(STAMP) ## renew the walks of the internals from real runs
 
 report: $(STAMP) ## sizes, import knots and the walk of a write, for reading
 	$(BIN)/python -m tests.support.report
+	$(BIN)/python tools/house.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

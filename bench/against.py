@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph import Graph
+    from omnigraphdb import Graph
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  city: String? @index }
@@ -147,9 +147,9 @@ def cases(
     folder: Path, on_spark: bool
 ) -> Iterator[tuple[str, Callable[[int], Callable[[], object]]]]:
     """Every case: given the number of the sample, prepares it and gives what is measured."""
-    import omnigraph
+    import omnigraphdb
 
-    graph = omnigraph.init(folder / "g", SCHEMA)
+    graph = omnigraphdb.init(folder / "g", SCHEMA)
     graph.load(tables(0, PEOPLE), mode="append")
     branches = 0
 
@@ -191,17 +191,17 @@ def ask(graph: "Graph", text: str, params: Mapping[str, object]) -> None:
 
 def load_into(path: Path, spark: bool | None) -> None:
     """Load many rows into a new graph."""
-    import omnigraph
+    import omnigraphdb
 
-    with omnigraph.init(path, SCHEMA) as graph:
+    with omnigraphdb.init(path, SCHEMA) as graph:
         graph.load(tables(0, BULK), mode="append", spark=spark)
 
 
 def ask_cold(path: Path) -> None:
     """Open a graph and ask for one row."""
-    import omnigraph
+    import omnigraphdb
 
-    with omnigraph.open(path) as graph:
+    with omnigraphdb.open(path) as graph:
         assert graph.query(POINT, {"n": "p00000007"}).rows
 
 

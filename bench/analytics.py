@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
-import omnigraph
+import omnigraphdb
 from spark import METER
 
 SCHEMA = "node Spot { code: String @key }\nedge Leads: Spot -> Spot { w: F64 }\n"
@@ -93,14 +93,14 @@ class Bench:
             }
         )
         self.uri = home / "graph"
-        with omnigraph.init(self.uri, SCHEMA) as graph:
+        with omnigraphdb.init(self.uri, SCHEMA) as graph:
             graph.load(self.spots, type="Spot", mode="append", spark=False)
             graph.load(self.leads, type="Leads", mode="append", spark=False)
 
     # ---- one process
 
     def ranks(self) -> None:
-        with omnigraph.open(self.uri) as graph:
+        with omnigraphdb.open(self.uri) as graph:
             projection = graph.project(edges=["Leads"], spark=False)
             compare(
                 "PageRank / numpy loop",
@@ -142,7 +142,7 @@ class Bench:
         copied = self.home / "changed"
         shutil.rmtree(copied, ignore_errors=True)
         shutil.copytree(self.uri, copied)
-        with omnigraph.open(copied) as graph:
+        with omnigraphdb.open(copied) as graph:
             former = graph.project(edges=["Leads"], spark=False).wcc()
             added = self.leads.slice(round_ * 1_000, len(self.sources) // 200)
             graph.load(added, type="Leads", mode="append", spark=False)
@@ -150,7 +150,7 @@ class Bench:
             ours, found = spend(
                 lambda: graph.project(edges=["Leads"], spark=False).wcc(start=former)
             )
-        with omnigraph.open(copied) as fresh:
+        with omnigraphdb.open(copied) as fresh:
             theirs, again = spend(lambda: fresh.project(edges=["Leads"], spark=False).wcc())
         assert found.to_arrow().equals(again.to_arrow())
         return ours / theirs
@@ -158,7 +158,7 @@ class Bench:
     def inference(self) -> None:
         path = self.home / "leads.parquet"
         pyarrow.parquet.write_table(self.leads, path)
-        worked, proposal = spend(lambda: omnigraph.infer_schema(path))
+        worked, proposal = spend(lambda: omnigraphdb.infer_schema(path))
         rows = sum(proposal.rows_read.values())
         print(f"inference read {rows} of {len(self.sources)} rows in {worked:.2f} s", flush=True)
 
@@ -172,7 +172,7 @@ class Bench:
         tolerance = self.loop(ROUNDS) * (1 + 1e-6)
         loads: list[tuple[Spent, Spent]] = []
         ranks: list[tuple[Spent, Spent]] = []
-        with omnigraph.open(self.uri) as graph:
+        with omnigraphdb.open(self.uri) as graph:
             for _ in range(self.rounds + 1):
                 made, projection = spend_both(partial(self._project, graph, spark))
                 ranked, _ = spend_both(partial(self._rank, projection, tolerance))
@@ -183,7 +183,7 @@ class Bench:
         show("projection on Spark / numbers from a text", float("nan"), loads[1:])
         show(f"PageRank on Spark / GraphX, {ROUNDS} rounds", 2, ranks[1:])
 
-    def _project(self, graph: omnigraph.Graph, spark: Any) -> Any:
+    def _project(self, graph: omnigraphdb.Graph, spark: Any) -> Any:
         return graph.project(edges=["Leads"], spark=spark)
 
     def _rank(self, projection: Any, tolerance: float) -> int:
@@ -206,7 +206,7 @@ class Bench:
         asked = """query q() {
             match { $a: Spot  $a $f:leads $b  $f.w < 0.1  $b $g:leads $c  $g.w < 0.1 }
             return { count($c) as n } }"""
-        with omnigraph.open(self.uri) as graph:
+        with omnigraphdb.open(self.uri) as graph:
             compare(
                 "two hops / Spark SQL on Parquet",
                 1,
@@ -255,7 +255,7 @@ def main() -> None:
         if there:
             nodes, arcs = (one // chosen.spark_part for one in (chosen.nodes, chosen.arcs))
             bench = Bench(Path(folder) / "there", nodes, arcs, chosen.rounds)
-            spark = omnigraph.spark.session(chosen.master)
+            spark = omnigraphdb.spark.session(chosen.master)
             for part in there:
                 getattr(bench, part)(spark)
             spark.stop()

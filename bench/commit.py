@@ -19,7 +19,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 from support.paired import Arm, Comparison, compare
 
-import omnigraph
+import omnigraphdb
 
 COMMITS_MAX = 64
 """Commits on one set of tables before it is made anew."""
@@ -84,7 +84,7 @@ class Ours:
         """Make the graph anew when it is due."""
         path = self._directory.fresh(n)
         if path is not None:
-            self.graph = omnigraph.init(path, SCHEMA)
+            self.graph = omnigraphdb.init(path, SCHEMA)
             self.graph.mutate('query q() { insert Person { name: "root" } }')
             for _ in range(2):
                 self._one()
@@ -110,7 +110,7 @@ class OurUpsert:
         """Fill the graph anew when it is due."""
         path = self._directory.fresh(n * 8)
         if path is not None:
-            self.graph = omnigraph.init(path, SCHEMA)
+            self.graph = omnigraphdb.init(path, SCHEMA)
             self.graph.load(people(0, self._rows).drop(["id"]), type="Person", mode="append")
 
     def run(self, n: int) -> None:
@@ -132,7 +132,7 @@ class OurStatement:
         """Fill the graph anew when it is due."""
         path = self._directory.fresh(n * 8)
         if path is not None:
-            self.graph = omnigraph.init(path, SCHEMA)
+            self.graph = omnigraphdb.init(path, SCHEMA)
             self.graph.load(people(0, self._rows).drop(["id"]), type="Person", mode="append")
 
     def run(self, n: int) -> None:

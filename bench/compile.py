@@ -16,13 +16,13 @@ from collections.abc import Callable
 from itertools import count, cycle
 from typing import Any
 
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.check import check_file
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.lower import lower
-from omnigraph.compile.rules import optimize
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.compile.check import check_file
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.rules import optimize
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 
 BYTES = 1 << 20
 SECONDS_MAX = 2.0

@@ -32,9 +32,9 @@ Sample = tuple[float, float]
 CHILDREN = {
     "ours": """
 import json, sys
-import omnigraph
+import omnigraphdb
 home, text, params = json.loads(sys.argv[1])
-with omnigraph.open(home) as graph:
+with omnigraphdb.open(home) as graph:
     print(len(graph.query(text, params).rows))
 """,
     "ladybug": """

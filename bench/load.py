@@ -20,7 +20,7 @@ import pyarrow.parquet
 from social import EDGES, NODES, schema, social_graph
 from support.paired import Arm, compare
 
-import omnigraph
+import omnigraphdb
 
 NEVER = 1 << 60
 SCHEMA = schema().replace("content: String @index", "content: String")
@@ -61,11 +61,11 @@ class Ours:
         self.place, self._source = home / "ours", source
         bound = 0 if steps else NEVER
         self._config = {"small_work_bytes": bound, "small_work_rows": bound}
-        self._graph: omnigraph.Graph | None = None
+        self._graph: omnigraphdb.Graph | None = None
 
     def ready(self, n: int) -> None:
         shutil.rmtree(self.place, ignore_errors=True)
-        self._graph = omnigraph.init(self.place, SCHEMA, config=self._config)
+        self._graph = omnigraphdb.init(self.place, SCHEMA, config=self._config)
 
     def run(self, n: int) -> None:
         assert self._graph is not None

@@ -20,9 +20,9 @@ from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from support.paired import REPEATS_MAX, Arm, compare
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.storage.lance.unofficial.sequences import versions_of
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.storage.lance.unofficial.sequences import versions_of
 
 SCHEMA = "node P { name: String @key  age: I64?  city: String? }\nedge K: P -> P"
 COMMITS_MAX = 60
@@ -43,7 +43,7 @@ def people(start: int, count: int, prefix: str = "p", age: int = 0) -> pa.Table:
 def loaded(path: Path, rows: int, tables: int = 0) -> Graph:
     """A graph with so many rows, and so many more tables."""
     more = "".join(f"\nnode T{n} {{ name: String @key }}" for n in range(tables))
-    graph: Graph = omnigraph.init(path, SCHEMA + more)
+    graph: Graph = omnigraphdb.init(path, SCHEMA + more)
     graph.load({"P": people(0, rows)}, mode="append")
     return graph
 

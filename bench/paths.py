@@ -19,7 +19,7 @@ from social import SCALES, social_graph
 from support.questions import Case
 from support.rivals import NEVER, Ask, Ladybug, Ours
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { key: String @key }  edge Knows: Person -> Person { weight: I32 }"
 _ENDS = "match { $x: Person { key: $id }  $y: Person { key: $to }  $x $w:knows{1,30%s} $y } return { %s }"
@@ -55,19 +55,19 @@ def make_tables(scale: str) -> dict[str, pa.Table]:
     }
 
 
-def load_ours(home: Path, tables: dict[str, pa.Table]) -> omnigraph.Graph:
+def load_ours(home: Path, tables: dict[str, pa.Table]) -> omnigraphdb.Graph:
     """Load the graph in this process, and open it."""
     config = {"small_work_rows": NEVER, "small_work_bytes": NEVER}
     frames = {
         "Person": tables["Person"].rename_columns(["key"]),
         "Knows": tables["Knows"].rename_columns(["id", "from", "to", "weight"]),
     }
-    with omnigraph.init(home, SCHEMA, config=config) as graph:
+    with omnigraphdb.init(home, SCHEMA, config=config) as graph:
         graph.load(frames, mode="append")
     return Ours(home).open()
 
 
-def ask_ours(graph: omnigraph.Graph, case: Case) -> Ask:
+def ask_ours(graph: omnigraphdb.Graph, case: Case) -> Ask:
     """Ask through the public API; a pair is two ids with a space between."""
     text = f"query q($id: String, $to: String) {{ {case.ours} }}"
 

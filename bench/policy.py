@@ -17,13 +17,13 @@ from typing import Any
 import httpx
 import yaml
 
-import omnigraph
-from omnigraph.policy import PolicyAction, PolicyEngine, ResourceScope
-from omnigraph.surfaces.http.admission import Admission
-from omnigraph.surfaces.http.app import Application
-from omnigraph.surfaces.http.gate import Gate
-from omnigraph.surfaces.http.served import Served, ServedGraph
-from omnigraph.surfaces.http.tokens import read_tokens
+import omnigraphdb
+from omnigraphdb.policy import PolicyAction, PolicyEngine, ResourceScope
+from omnigraphdb.surfaces.http.admission import Admission
+from omnigraphdb.surfaces.http.app import Application
+from omnigraphdb.surfaces.http.gate import Gate
+from omnigraphdb.surfaces.http.served import Served, ServedGraph
+from omnigraphdb.surfaces.http.tokens import read_tokens
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 ADD = "query add($n: String) { insert Person { name: $n } }"
@@ -49,8 +49,8 @@ def bench_decisions(folder: Path, rounds: int) -> None:
     began = time.process_time()
     policy = PolicyEngine.load_graph(text)
     print(f"load of {SIZE} rules and {SIZE} actors: {time.process_time() - began:.3f} s")
-    graph = omnigraph.init(folder / "plain", SCHEMA)
-    kept = omnigraph.init(folder / "kept", SCHEMA)
+    graph = omnigraphdb.init(folder / "plain", SCHEMA)
+    kept = omnigraphdb.init(folder / "kept", SCHEMA)
     kept.set_policy(text.replace("- read\n", "- read\n    - policy_change\n"))
     ways = {
         "A": graph,
@@ -77,7 +77,7 @@ def bench_decisions(folder: Path, rounds: int) -> None:
 
 async def bench_tools(folder: Path, rounds: int) -> None:
     """Time a point query over HTTP, and as a tool."""
-    with omnigraph.init(folder / "served", SCHEMA) as graph:
+    with omnigraphdb.init(folder / "served", SCHEMA) as graph:
         people = [{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(10_000)]
         graph.load(people, mode="append")
         served = Served(

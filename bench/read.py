@@ -28,13 +28,13 @@ from support.questions import CASES, Case
 from support.rivals import Ask, DuckDb, Ladybug, Ours, Rival
 from support.searches import run_searches
 
-import omnigraph
-from omnigraph.compile.checked import Direction
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.graph.adjacency import NeighbourUnit
-from omnigraph.engine.read.graph.topology import Topology
-from omnigraph.ids import TableKey
+import omnigraphdb
+from omnigraphdb.compile.checked import Direction
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.read.columns.entities import Entities
+from omnigraphdb.engine.read.graph.adjacency import NeighbourUnit
+from omnigraphdb.engine.read.graph.topology import Topology
+from omnigraphdb.ids import TableKey
 
 ASKED_WARM = 600
 """Questions after which everything that is worth holding is held."""
@@ -155,7 +155,7 @@ def timed(work: Callable[[], object]) -> float:
 # ---- the adjacency itself
 
 
-def run_topology(graph: omnigraph.Graph, rounds: int = 3) -> None:
+def run_topology(graph: omnigraphdb.Graph, rounds: int = 3) -> None:
     """Building the adjacency of `Knows` against doing the least by hand; and following a commit of one edge."""
     engine = graph._engine
     raw, built = [], []

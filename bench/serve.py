@@ -23,7 +23,7 @@ from pathlib import Path
 
 import httpx
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { name: String @key  age: I64? }  edge Knows: Person -> Person"
 FIND = "query find($n: String) { match { $p: Person { name: $n } } return { $p.age as age } }"
@@ -135,13 +135,13 @@ def main() -> None:
 
 def run(home: Path, rounds: int, count: int, seconds: float) -> None:
     for place in ("served", "here"):
-        with omnigraph.init(home / place, SCHEMA) as graph:
+        with omnigraphdb.init(home / place, SCHEMA) as graph:
             rows = [{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(1000)]
             edges = [{"edge": "Knows", "from": "p0", "to": f"p{n}"} for n in range(1, 101)]
             graph.load([*rows, *edges], mode="append")
     ours, echo = free_port(), free_port()
     url, echo_url = f"http://127.0.0.1:{ours}", f"http://127.0.0.1:{echo}"
-    words = ("-m", "omnigraph", "serve", str(home / "served"), "--unauthenticated")
+    words = ("-m", "omnigraphdb", "serve", str(home / "served"), "--unauthenticated")
     fresh = iter(range(10**9))
 
     def name_row() -> dict[str, object]:
@@ -155,7 +155,7 @@ def run(home: Path, rounds: int, count: int, seconds: float) -> None:
         started("-c", ECHO, str(echo), url=echo_url),
         httpx.Client(base_url=url, timeout=60, verify=False) as client,
         httpx.Client(base_url=echo_url, timeout=60, verify=False) as bare,
-        omnigraph.open(home / "here") as graph,
+        omnigraphdb.open(home / "here") as graph,
     ):
         body = {"query": FIND, "params": {"n": "p500"}}
         points, echoes, calls, writes, local = [], [], [], [], []
@@ -193,7 +193,7 @@ def run(home: Path, rounds: int, count: int, seconds: float) -> None:
 
 
 def compare_neighbours(
-    client: httpx.Client, bare: httpx.Client, graph: omnigraph.Graph, rounds: int, count: int
+    client: httpx.Client, bare: httpx.Client, graph: omnigraphdb.Graph, rounds: int, count: int
 ) -> None:
     """What the server adds to a hundred neighbours, beyond an echo of as many bytes."""
     asked = {"type": "Person", "id": "p0"}
@@ -210,9 +210,9 @@ def compare_neighbours(
 def start_with_tables(home: Path, tables: int) -> None:
     """The time from the start of the process to its first answer."""
     schema = "\n".join(f"node T{n} {{ name: String @key }}" for n in range(tables))
-    omnigraph.init(home / "wide", schema).close()
+    omnigraphdb.init(home / "wide", schema).close()
     port = free_port()
-    words = ("-m", "omnigraph", "serve", str(home / "wide"), "--unauthenticated")
+    words = ("-m", "omnigraphdb", "serve", str(home / "wide"), "--unauthenticated")
     url, taken = f"http://127.0.0.1:{port}", []
     # The first start compiles the modules.
     for _ in range(4):

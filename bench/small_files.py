@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from support.paired import compare
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { name: String @key  age: I32?  city: String? }"
 NEVER = 1 << 60
@@ -58,7 +58,7 @@ class Loading:
 
     def ready(self, n: int) -> None:
         shutil.rmtree(self._place, ignore_errors=True)
-        self._graph = omnigraph.init(self._place, SCHEMA, config=self._config)
+        self._graph = omnigraphdb.init(self._place, SCHEMA, config=self._config)
 
     def run(self, n: int) -> None:
         self._graph.load({"Person": self._paths}, mode="append", spark=self._spark)
@@ -77,7 +77,7 @@ def main() -> None:
     given = parser.parse_args()
     spark: Any = False
     if given.spark:
-        from omnigraph.spark import session
+        from omnigraphdb.spark import session
 
         spark = session()
     clock = time.process_time if given.cpu else time.perf_counter

@@ -38,11 +38,11 @@ from load import SCHEMA, Ladybug, write_inputs
 from pyspark.sql import functions as F
 from social import EDGES, NODES
 
-import omnigraph
-from omnigraph.spark import register, session
+import omnigraphdb
+from omnigraphdb.spark import register, session
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +146,18 @@ class Bench:
         }
         self.rows = sum(self.counts.values())
         self.uri = home / "graph"
-        self.graph: omnigraph.Graph | None = None
+        self.graph: omnigraphdb.Graph | None = None
         self.visible = 0.0
 
     def fresh(self) -> None:
         shutil.rmtree(self.uri, ignore_errors=True)
-        self.graph = omnigraph.init(self.uri, SCHEMA)
+        self.graph = omnigraphdb.init(self.uri, SCHEMA)
 
     def load(self, source: Any, spark: Any, mode: "Mode" = "append") -> None:
         assert self.graph is not None
         start = time.perf_counter()
 
-        def report(progress: omnigraph.Progress) -> None:
+        def report(progress: omnigraphdb.Progress) -> None:
             if progress.phase == "commit":
                 self.visible = time.perf_counter() - start
 

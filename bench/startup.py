@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
 ASK = 'query q() { match { $p: Person { name: "p7" } } return { $p.age } }\n'
 PEOPLE = 10_000
 ROUNDS = 7
-OMNIGRAPH = [sys.executable, "-m", "omnigraph"]
+OMNIGRAPH = [sys.executable, "-m", "omnigraphdb"]
 LANCE = "import lance"
 INSERT = "insert of one row"
 
@@ -71,7 +71,7 @@ def main() -> None:
         subprocess.run(
             [*OMNIGRAPH, "fmt", "people.pg"], cwd=folder, check=True, capture_output=True
         )
-        with omnigraph.init(folder / "g", SCHEMA) as graph:
+        with omnigraphdb.init(folder / "g", SCHEMA) as graph:
             people = [{"type": "Person", "data": {"name": f"p{n}"}} for n in range(PEOPLE)]
             graph.load(people, mode="append")
         found = run(folder, rounds)

@@ -21,20 +21,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.s3 import S3Server, start_s3, stop_s3
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { name: String @key  age: I64? }"
 ADD = "query add($name: String) { insert Person { name: $name, age: 0 } }"
 SET = "query put($name: String, $age: I64) { update Person set { age: $age } where name = $name }"
-Write = Callable[[omnigraph.Graph, int, int], object]
+Write = Callable[[omnigraphdb.Graph, int, int], object]
 
 
-def insert(graph: omnigraph.Graph, writer: int, number: int) -> object:
+def insert(graph: omnigraphdb.Graph, writer: int, number: int) -> object:
     """A row of its own."""
     return graph.mutate(ADD, {"name": f"w{writer}-{number}"})
 
 
-def update(graph: omnigraph.Graph, writer: int, number: int) -> object:
+def update(graph: omnigraphdb.Graph, writer: int, number: int) -> object:
     """The same row again and again."""
     return graph.mutate(SET, {"name": f"u{writer}", "age": number})
 
@@ -47,10 +47,10 @@ class GraphLocation:
     options: Mapping[str, str] | None = None
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def make(self) -> omnigraph.Graph:
+    def make(self) -> omnigraphdb.Graph:
         """Make a graph beside those before it."""
         uri = f"{self.uri}/g{next(self.numbers)}"
-        return omnigraph.init(
+        return omnigraphdb.init(
             uri, SCHEMA, storage_options=self.options, config={"maintenance": "off"}
         )
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from omnigraph import failpoints
+from omnigraphdb import failpoints
+from tests.support.parts import SOAK_PART, pick_part
 
 pytest_plugins = (
     "tests.support.groups",
+    "tests.support.leases",
     "tests.support.s3",
     "tests.support.s3_counting",
     "tests.support.settled_fixture",
@@ -40,8 +42,25 @@ def _disarmed() -> Iterator[None]:
     failpoints.disarm_all()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse names that are another in every process: such tests cannot be handed out to several of them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse tests that cannot be handed out to several processes; keep one part of the long ones, if a part is named."""
+    _require_fixed_names(items)
+    if os.environ.get(SOAK_PART):
+        _keep_part(config, items, os.environ[SOAK_PART])
+
+
+def _keep_part(config: pytest.Config, items: list[pytest.Item], part: str) -> None:
+    long = [item for item in items if item.get_closest_marker("soak")]
+    try:
+        left_out = set(long) - set(pick_part(long, part))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _require_fixed_names(items: list[pytest.Item]) -> None:
+    """Refuse names that are another in every process."""
     moving = sorted(item.nodeid for item in items if " at 0x" in item.nodeid)
     if moving:
         raise pytest.UsageError(f"ids hold an address of this process; name them: {moving[:5]}")

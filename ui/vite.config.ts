@@ -5,7 +5,7 @@ export default defineConfig({
   base: "/ui/",
   plugins: [svelte({ compilerOptions: { css: "external" } })],
   build: {
-    outDir: "../src/omnigraph/surfaces/ui/dist",
+    outDir: "../src/omnigraphdb/surfaces/ui/dist",
     emptyOutDir: true,
     target: "es2022",
     // Inlined files would be data: addresses, which the page's policy refuses.

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import omnigraph
+import omnigraphdb
 
 ROUNDS = 7
 
@@ -37,7 +37,7 @@ TOPS = {
 """The first rows of each group, and the window function of SQL."""
 
 
-def run_forms(graph: omnigraph.Graph, duck: Any | None) -> None:
+def run_forms(graph: omnigraphdb.Graph, duck: Any | None) -> None:
     """Print the ratio of the processor time of each form to that of its rival, which gives the same rows."""
     for name, (form, hand) in BY_HAND.items():
         _compare(name, "by hand", _ask(graph, form), _ask(graph, hand))
@@ -47,7 +47,7 @@ def run_forms(graph: omnigraph.Graph, duck: Any | None) -> None:
         _compare(name, "DuckDB", _ask(graph, form), _ask_duck(duck, sql))
 
 
-def _ask(graph: omnigraph.Graph, body: str) -> Callable[[], Any]:
+def _ask(graph: omnigraphdb.Graph, body: str) -> Callable[[], Any]:
     return lambda: graph.query(f"query q() {{ {body} }}").to_arrow()
 
 

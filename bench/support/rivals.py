@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from social import EDGES, NODES, schema
 
-import omnigraph
+import omnigraphdb
 from support.questions import Case
 
 Rows = Sequence[tuple[Any, ...]]
@@ -50,15 +50,15 @@ class Ours:
     def loaded(cls, home: Path, tables: dict[str, pa.Table]) -> "Ours":
         """Load the graph, in this process whatever its size."""
         config = {"small_work_rows": NEVER, "small_work_bytes": NEVER}
-        with omnigraph.init(home, schema(), config=config) as graph:
+        with omnigraphdb.init(home, schema(), config=config) as graph:
             graph.load({name: _frame(name, table) for name, table in tables.items()}, mode="append")
         return cls(home)
 
-    def open(self) -> omnigraph.Graph:
+    def open(self) -> omnigraphdb.Graph:
         """Open for writing too: the last case inserts."""
-        return omnigraph.open(self.home)
+        return omnigraphdb.open(self.home)
 
-    def asking(self, opened: omnigraph.Graph, case: Case) -> Ask:
+    def asking(self, opened: omnigraphdb.Graph, case: Case) -> Ask:
         """Ask through the public API; the text is compiled once by the handle."""
         text = f"query q({'$id: String' if case.personal else ''}) {{ {case.ours} }}"
 
@@ -68,7 +68,7 @@ class Ours:
 
         return ask
 
-    def close(self, opened: omnigraph.Graph) -> None:
+    def close(self, opened: omnigraphdb.Graph) -> None:
         """Let go of it."""
         opened.close()
 

@@ -11,7 +11,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-import omnigraph
+import omnigraphdb
 from support.paired import compare
 
 DOCUMENTS = 100_000
@@ -83,7 +83,7 @@ class Searching:
 def run_searches(root: Path, pairs: int, count: int = DOCUMENTS) -> None:
     """Time every search against what does the same with less around it."""
     made = documents(count)
-    with omnigraph.init(root / "documents", SCHEMA) as graph:
+    with omnigraphdb.init(root / "documents", SCHEMA) as graph:
         graph.load({"Doc": made.table}, mode="append")
         path = graph.snapshot().to_dict()["tables"][0]["table_path"]
         raw = lance.dataset(str(root / "documents" / path))
@@ -109,7 +109,7 @@ def run_searches(root: Path, pairs: int, count: int = DOCUMENTS) -> None:
         )
 
 
-def _ours(graph: omnigraph.Graph, made: Documents) -> dict[str, Find]:
+def _ours(graph: omnigraphdb.Graph, made: Documents) -> dict[str, Find]:
     def asking(text: str, *names: str) -> Find:
         def find(number: int) -> list[str]:
             values = {"v": made.vectors[number], "t": made.texts[number]}

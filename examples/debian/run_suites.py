@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import omnigraph
-from omnigraph import Graph
+import omnigraphdb
+from omnigraphdb import Graph
 
 HERE = Path(__file__).parent
 TYPES = {"Package": ("packages", "name"), "DependsOn": ("depends", "from")}
@@ -48,7 +48,7 @@ def run_example(folder: Path, data: Path = HERE / "data", spark: Any = None) -> 
     names = list_suites(data)
     suites = {name: read_suite(data, name) for name in names}
     base = suites[names[0]]
-    with omnigraph.init(
+    with omnigraphdb.init(
         folder / "debian.omni", (HERE / "schema.pg").read_text(encoding="utf-8")
     ) as graph:
         loaded = graph.load(base, mode="append", spark=spark, actor="import", message=names[0])
@@ -62,7 +62,7 @@ def run_example(folder: Path, data: Path = HERE / "data", spark: Any = None) -> 
         changes = {name: count_changes(graph, name, spark) for name in names[1:]}
         conflicts = sum(merge_suite(graph, name, spark) for name in names[1:])
         ranks = rank_packages(graph, loaded.commit.id)
-        moved = omnigraph.compare(ranks["before"], ranks["after"])
+        moved = omnigraphdb.compare(ranks["before"], ranks["after"])
         movers = moved.filter(pc.is_valid(moved["change"])).slice(0, 20).to_pylist()
         groups = graph.project(edges={"DependsOn": {"undirected": True}}).louvain(seed=7)
         ranks["after"].write("Package.rank", actor="nightly", message="ranks")
@@ -203,7 +203,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     spark = None
     if given.spark:
-        spark = import_module("omnigraph.spark").session()
+        spark = import_module("omnigraphdb.spark").session()
     story = run_example(folder, given.data, spark)
     print(
         f"{story.packages} packages, {story.dependencies} dependencies (loaded by {story.engine})"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from omnigraph import Graph, MergeConflicts
+import omnigraphdb
+from omnigraphdb import Graph, MergeConflicts
 
 HERE = Path(__file__).parent
 QUERIES = (HERE / "review.gq").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ class Story:
 
 def run_example(folder: Path) -> Story:
     """Build the graph in an empty folder, review, merge, and report the conflicts."""
-    with omnigraph.init(folder, (HERE / "schema.pg").read_text(encoding="utf-8")) as graph:
+    with omnigraphdb.init(folder, (HERE / "schema.pg").read_text(encoding="utf-8")) as graph:
         graph.load(HERE / "data" / "older.jsonl", mode="append", actor="import")
         graph.branch_create("newer")
         graph.branch_create("review")

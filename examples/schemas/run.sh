@@ -7,20 +7,20 @@ folder=$1
 work=$2
 export OMNIGRAPH_STORE="$work/graph.omni" OMNIGRAPH_ACTOR=ada OMNIGRAPH_HOME="$work/home"
 
-omnigraph init "$OMNIGRAPH_STORE" --schema "$folder/schema.pg"
-omnigraph load --data "$folder/data.jsonl" --mode append
-omnigraph branch create review
-omnigraph shell "$OMNIGRAPH_STORE" <"$folder/changes.txt"
-omnigraph diff main review
-omnigraph branch merge review --granularity property
+omnigraphdb init "$OMNIGRAPH_STORE" --schema "$folder/schema.pg"
+omnigraphdb load --data "$folder/data.jsonl" --mode append
+omnigraphdb branch create review
+omnigraphdb shell "$OMNIGRAPH_STORE" <"$folder/changes.txt"
+omnigraphdb diff main review
+omnigraphdb branch merge review --granularity property
 
 # The questions, asked of the graph and of a copy that was made from its export.
 ask() {
-    { cat "$folder/questions.txt"; echo ".export $work/$2"; } | omnigraph shell "$1" --format csv >"$work/$3"
+    { cat "$folder/questions.txt"; echo ".export $work/$2"; } | omnigraphdb shell "$1" --format csv >"$work/$3"
 }
 ask "$OMNIGRAPH_STORE" export.jsonl answers.csv
-omnigraph init "$work/copy.omni" --schema "$folder/schema.pg"
-omnigraph load "$work/copy.omni" --data "$work/export.jsonl" --mode append
+omnigraphdb init "$work/copy.omni" --schema "$folder/schema.pg"
+omnigraphdb load "$work/copy.omni" --data "$work/export.jsonl" --mode append
 ask "$work/copy.omni" again.jsonl again.csv
 cmp "$work/export.jsonl" "$work/again.jsonl"
 cat "$work/answers.csv"

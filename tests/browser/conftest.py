@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.served import ServerProcess, serving
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SCRIPT = "<script>document.title = 'broken'</script>"
 def make_ports(place: Path) -> Path:
     """Ports and vessels on main, and a branch that changed some of them."""
     ports = {"rtm": "Rotterdam", "ham": "Hamburg", "ant": "Antwerp", "osl": SCRIPT}
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         records: list[dict[str, object]] = [
             {"type": "Port", "data": {"code": code, "name": name}} for code, name in ports.items()
         ]

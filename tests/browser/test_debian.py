@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.browser.conftest import CHROMIUM
 from tests.browser.visits import Visit, open_visit
 from tests.support.served import serving
@@ -51,7 +51,7 @@ def debian(
     folder = tmp_path_factory.mktemp("debian")
     data = EXAMPLE / "data" if request.param == "sample" else _collect(folder / "indexes")
     place = folder / "debian.omni"
-    with omnigraph.init(place, (EXAMPLE / "schema.pg").read_text(encoding="utf-8")) as graph:
+    with omnigraphdb.init(place, (EXAMPLE / "schema.pg").read_text(encoding="utf-8")) as graph:
         for kind, type_ in (("packages", "Package"), ("depends", "DependsOn")):
             table = pq.read_table(data / f"bookworm-{kind}.parquet")
             table = (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.browser.conftest import CHROMIUM
 from tests.support import large_graphs
 from tests.support.served import serving
@@ -163,7 +163,7 @@ def test_a_drawn_graph_of_ten_thousand_nodes_moves_within_its_budget(
     """A comparison of that many nodes and edges is the largest picture that the page draws."""
     place = tmp_path / "drawn"
     names = large_graphs.name_ports(DRAWN_NODES)
-    with omnigraph.init(place, large_graphs.SCHEMA) as graph:
+    with omnigraphdb.init(place, large_graphs.SCHEMA) as graph:
         graph.branch_create("full")
         full = graph.on("full")
         full.load(pa.table({"code": names}), type="Port", mode="append", spark=False)

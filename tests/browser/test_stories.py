@@ -272,7 +272,7 @@ def test_the_log_counts_and_health_tells_sizes_and_what_cleanup_would_remove(
     page.get_by_label("Keep the newest").fill("1")
     page.get_by_role("button", name="Preview a cleanup").click()
     expect(page.get_by_text("would be removed")).to_be_visible()
-    expect(page.get_by_text("omnigraph cleanup PATH --keep 1 --confirm")).to_be_visible()
+    expect(page.get_by_text("omnigraphdb cleanup PATH --keep 1 --confirm")).to_be_visible()
 
 
 def test_a_branch_is_made_and_merged_by_buttons(visit: Visit) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.failpoints import Failpoint
 from tests.browser.conftest import CHROMIUM, SCRIPT
 from tests.browser.visits import Visit, open_visit
 from tests.support.served import ADD, ServerProcess, make_graph, serving
@@ -37,7 +37,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
     """A graph that visitors with a token may read, and nobody may change."""
     here = tmp_path_factory.mktemp("guarded")
     place = make_graph(here / "people.omni")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.branch_create("review")
         graph.mutate(ADD, {"n": "Cy"}, branch="review")
     tokens = {"OMNIGRAPH_SERVER_BEARER_TOKEN": TOKEN}
@@ -89,7 +89,7 @@ def test_a_lost_server_loses_no_text_and_a_merge_that_it_died_in_is_done_once(
     browser: "Browser", tmp_path: Path
 ) -> None:
     place = make_graph(tmp_path / "people.omni")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.branch_create("review")
         graph.mutate(ADD, {"n": "Cy"}, branch="review")
         graph.mutate(ADD, {"n": "Di"})

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.engine.write.load import load
-from omnigraph.engine.write.runner_choice import RunnerChoice
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.storage.counters import Cost, counting
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -26,7 +26,7 @@ def lines(count: int) -> str:
 
 def asked(home: Path, source: Path, *, split_bytes: int, mode: str) -> dict[str, int]:
     config: dict[str, Any] = {"split_bytes": split_bytes, "maintenance": "off"}
-    with omnigraph.init(home, SCHEMA, config=config) as graph:
+    with omnigraphdb.init(home, SCHEMA, config=config) as graph:
         if mode == "merge":
             graph.load(source, mode="append", spark=False)
         with counting() as costs:

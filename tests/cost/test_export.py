@@ -9,8 +9,8 @@ from types import FrameType
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli import data
+import omnigraphdb
+from omnigraphdb.surfaces.cli import data
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  joined: Date?  tags: [String]? }
@@ -54,7 +54,7 @@ def test_the_calls_of_an_export_do_not_grow_with_its_rows(
     calls = {}
     for count in (10, 10 + ROWS):
         uri, out = tmp_path / f"{count}.omni", tmp_path / f"{count}.jsonl"
-        with omnigraph.init(uri, SCHEMA) as graph:
+        with omnigraphdb.init(uri, SCHEMA) as graph:
             graph.load({"Person": _people(count)}, mode="append")
         calls[count] = _count_calls(partial(data.export, str(uri), out=out if to_file else None))
         printed = out.read_bytes() if to_file else capfdbinary.readouterr().out

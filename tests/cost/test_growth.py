@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN
-from omnigraph.limits import MANIFEST_FRAGMENTS_MAX
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.counters import Cost, Costs, counting
-from omnigraph.storage.store import open_store
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import MAIN
+from omnigraphdb.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.counters import Cost, Costs, counting
+from omnigraphdb.storage.store import open_store
 from tests.support.manifests import new_manifest, publish_often
 
 SCHEMA = "node Person { name: String @key }"
@@ -95,7 +95,7 @@ BRANCHES = 8
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
     """A graph with some branches, half of them written, and a history."""
-    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
         for number in range(BRANCHES):
             made.mutate(ADD, {"name": f"m{number}"})
             made.branch_create(f"b{number}")
@@ -106,7 +106,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 def count_costs(graph: Graph, work: Callable[[Graph], object]) -> Costs:
     """What work costs a handle that has seen nothing yet."""
-    with omnigraph.open(graph.uri, config={"maintenance": "off"}) as fresh, counting() as costs:
+    with omnigraphdb.open(graph.uri, config={"maintenance": "off"}) as fresh, counting() as costs:
         work(fresh)
     return costs
 
@@ -131,7 +131,7 @@ def test_heads_are_right_after_maintenance_and_folds(graph: Graph) -> None:
     graph.branch_create("d", from_branch="c")
     for number in range(MANIFEST_FRAGMENTS_MAX + 4):
         graph.mutate(ADD, {"name": f"x{number}"}, branch="b3")
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         listed = {one.name: one.head for one in fresh.branches()}
     assert listed == {one.name: one.head for one in graph.branches(compare=True)}
 
@@ -159,7 +159,7 @@ def test_a_cleanup_reads_every_manifest_once_and_a_few_past_ones(graph: Graph) -
 
 def build(folder: Path, commits: int, branches: int) -> Graph:
     """A graph of so many commits of one row, and of branches that have one more each."""
-    graph = omnigraph.init(folder, SCHEMA)
+    graph = omnigraphdb.init(folder, SCHEMA)
     every = max(commits // branches, 1)
     for number in range(commits):
         graph.mutate(ADD, {"name": f"m{number}"})
@@ -189,7 +189,7 @@ def count_requests(graph: Graph) -> dict[str, float]:
     """What an open and each question ask, of a handle that has seen nothing yet."""
     found: dict[str, float] = {}
     for name, work in ASKED.items():
-        with counting() as costs, omnigraph.open(graph.uri, read_only=True) as fresh:
+        with counting() as costs, omnigraphdb.open(graph.uri, read_only=True) as fresh:
             opened = sum(costs[one] for one in REQUESTS)
             work(fresh)
         found["open"] = opened
@@ -204,7 +204,7 @@ def compare_processor_time(few: Graph, many: Graph) -> None:
         for name, work in ASKED.items():
             for graph in () if name == "branches" else (few, many):
                 began = time.process_time()
-                with omnigraph.open(graph.uri, read_only=True) as fresh:
+                with omnigraphdb.open(graph.uri, read_only=True) as fresh:
                     work(fresh)
                 took = time.process_time() - began
                 best[name, graph.uri] = min(took, best.get((name, graph.uri), took))

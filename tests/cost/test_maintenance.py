@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN
-from omnigraph.limits import INDEX_ROWS_MIN, MANIFEST_FRAGMENTS_MAX, SMALL_FRAGMENTS_MAX
-from omnigraph.storage.counters import Cost, Costs, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import MAIN
+from omnigraphdb.limits import INDEX_ROWS_MIN, MANIFEST_FRAGMENTS_MAX, SMALL_FRAGMENTS_MAX
+from omnigraphdb.storage.counters import Cost, Costs, counting
 from tests.support.maintenance import ADD, FIND, fragments, scattered
 
 SCHEMA = "node Person { name: String @key  age: I32? @index }"
@@ -15,7 +15,7 @@ DEPTH = 120
 
 def written(root: Path, count: int) -> tuple[Graph, list[Costs]]:
     """A graph after so many one-row commits, and what each of them cost."""
-    graph = omnigraph.init(root, SCHEMA)
+    graph = omnigraphdb.init(root, SCHEMA)
     costs = []
     for number in range(count):
         with counting() as one:
@@ -51,7 +51,7 @@ def test_a_point_read_costs_the_same_after_many_commits(tmp_path: Path) -> None:
         graph, _ = written(tmp_path / str(depth), depth)
         graph.close()
         with (
-            omnigraph.open(tmp_path / str(depth), read_only=True) as reader,
+            omnigraphdb.open(tmp_path / str(depth), read_only=True) as reader,
             counting() as costs,
         ):
             assert reader.query(FIND, {"name": "p1"}).rows == [{"p.name": "p1", "p.age": 1}]
@@ -76,7 +76,7 @@ def test_all_indexes_of_a_table_are_one_commit(tmp_path: Path) -> None:
 
 
 def test_a_load_into_an_indexed_table_builds_nothing(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         rows = [{"type": "Person", "data": {"name": f"p{i}"}} for i in range(INDEX_ROWS_MIN)]
         graph.load(rows, mode="append")
         with counting() as costs:
@@ -86,7 +86,7 @@ def test_a_load_into_an_indexed_table_builds_nothing(tmp_path: Path) -> None:
 
 
 def test_a_small_load_builds_nothing(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph, counting() as costs:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph, counting() as costs:
         graph.load([{"type": "Person", "data": {"name": "p"}}], mode="append")
         assert costs[Cost.STAGE_INDICES] == 0
         assert costs[Cost.TABLE_COMMITS] == costs[Cost.MANIFEST_SWAPS] == 1

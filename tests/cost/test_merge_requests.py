@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.s3_counting import CountingBucket
 
 pytestmark = pytest.mark.s3
@@ -17,7 +17,7 @@ REQUESTS_MAX = 23
 
 def asked(bucket: CountingBucket, name: str, rows: int, depth: int) -> Mapping[str, int]:
     """Merge one new row into a graph of a size, after so many earlier merges."""
-    graph = omnigraph.init(f"{bucket.uri}/{name}", SCHEMA, storage_options=bucket.storage_options)
+    graph = omnigraphdb.init(f"{bucket.uri}/{name}", SCHEMA, storage_options=bucket.storage_options)
     graph.load({"P": pa.table({"name": [f"{n}" for n in range(rows)]})}, mode="append")
     for number in range(depth + 1):
         graph.branch_create(f"side{number}")
@@ -57,7 +57,7 @@ def both_sides(graph: Graph, rows: int, number: int) -> None:
 
 def bytes_read(bucket: CountingBucket, name: str, rows: int) -> int:
     schema = "node P { name: String @key  age: I64? }"
-    graph = omnigraph.init(f"{bucket.uri}/{name}", schema, storage_options=bucket.storage_options)
+    graph = omnigraphdb.init(f"{bucket.uri}/{name}", schema, storage_options=bucket.storage_options)
     graph.load(
         {"P": pa.table({"name": [f"{n:07d}" for n in range(rows)], "age": range(rows)})},
         mode="append",

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.storage.counters import Cost, counting
 
 SCHEMA = """
 node Person { key: String @key  age: I32 @index  name: String @index  sig: Vector(2) @index }
@@ -51,7 +51,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
             "since": pa.array(np.ones(5 * COUNT, dtype=np.int32)),
         }
     )
-    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as made:
         made.load({"Person": people, "Knows": knows}, mode="append")
         yield made
 

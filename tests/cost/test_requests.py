@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.joined import write_together
 from tests.support.openings import await_openings
 from tests.support.s3_counting import CountingBucket, Requests
@@ -53,7 +53,7 @@ def without_entry(counts: dict[str, int]) -> dict[str, int]:
 
 @pytest.fixture
 def graph(counting_bucket: CountingBucket) -> Graph:
-    graph = omnigraph.init(
+    graph = omnigraphdb.init(
         f"{counting_bucket.uri}/graph",
         SCHEMA,
         storage_options=counting_bucket.storage_options,
@@ -111,7 +111,7 @@ def test_a_warm_insert_of_one_edge_adds_only_the_turn_of_its_endpoints(
 def test_a_write_looks_again_when_another_handle_had_its_turn(
     graph: Graph, asked: Asked, counting_bucket: CountingBucket
 ) -> None:
-    with omnigraph.open(graph.uri, storage_options=counting_bucket.storage_options) as other:
+    with omnigraphdb.open(graph.uri, storage_options=counting_bucket.storage_options) as other:
         written(graph, asked, KEYED, 0)
         other.mutate(KEYED, {"k": "other"})
         found = written(graph, asked, KEYED, 1)
@@ -218,11 +218,11 @@ def test_a_cold_open_and_a_point_lookup_cost_the_same_with_4_tables_and_with_32(
         schema = "\n".join(
             f"node T{i} {{ k: String @key }} edge E{i}: T{i} -> T{i}" for i in range(types)
         )
-        made = omnigraph.init(uri, schema, storage_options=counting_bucket.storage_options)
+        made = omnigraphdb.init(uri, schema, storage_options=counting_bucket.storage_options)
         made.mutate('query q() { insert T0 { k: "a" } }')
 
         def cold(uri: str = uri) -> None:
-            with omnigraph.open(uri, storage_options=counting_bucket.storage_options) as graph:
+            with omnigraphdb.open(uri, storage_options=counting_bucket.storage_options) as graph:
                 graph.query('query q() { match { $t: T0 { k: "a" } } return { $t.k } }')
 
         counts.append(asked(cold).counts())
@@ -248,7 +248,7 @@ def test_a_branch_costs_the_same_however_many_rows_and_commits_there_are(
 def test_a_probe_for_uniqueness_asks_as_often_for_64_rows_as_for_4(
     graph: Graph, asked: Asked
 ) -> None:
-    from omnigraph.engine.write.load import load
+    from omnigraphdb.engine.write.load import load
 
     def probed(n: int, tag: str) -> Requests:
         records = [
@@ -280,7 +280,7 @@ def test_a_read_only_open_and_its_first_answer_ask_at_once_what_does_not_wait(
     opens, answers = [], []
     for _ in range(3):
         opened = list[Graph]()
-        find = partial(omnigraph.open, uri, storage_options=options, read_only=True)
+        find = partial(omnigraphdb.open, uri, storage_options=options, read_only=True)
         opens.append(asked(lambda opened=opened, find=find: opened.append(find())))  # type: ignore[misc]
         answers.append(asked(partial(opened[0].query, hop)))
         opened[0].close()

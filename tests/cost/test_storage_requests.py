@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.lance.rows import PRIMARY_KEY
-from omnigraph.storage.rows import Image
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.lance.rows import PRIMARY_KEY
+from omnigraphdb.storage.rows import Image
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.manifests import new_manifest, publish_often
 from tests.support.openings import await_openings
 from tests.support.s3_counting import CountingBucket, Requests

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.limits import MANIFEST_FRAGMENTS_MAX
-from omnigraph.storage.counters import counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraphdb.storage.counters import counting
 
 SCHEMA = """
 node Person { name: String @key  mail: String?  age: I32?  @unique(mail) }
@@ -42,7 +42,7 @@ with the locks taken, and under the lock of publishers), the sidecar comes and g
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     graph.mutate('query q() { insert Person { name: "ada" } insert Person { name: "bo" } }')
     graph.mutate('query q() { insert Knows { from: "ada", to: "bo" } }')
     return graph
@@ -102,7 +102,7 @@ def test_a_mutation_that_mixes_writes_and_deletes_asks_for_a_policy_only(graph: 
     mixed = 'query q() { insert Note { text: "x" } delete Note where text = "x" }'
 
     def refused() -> None:
-        with pytest.raises(omnigraph.QueryError):
+        with pytest.raises(omnigraphdb.QueryError):
             graph.mutate(mixed)
 
     assert cost(refused) == {"manifest_probes": 1}
@@ -135,7 +135,7 @@ def test_the_manifest_is_folded_once_in_some_hundred_commits(graph: Graph) -> No
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_a_write_costs_at_commit_10000_what_it_cost_at_commit_5(tmp_path: Path) -> None:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     assert depths(graph, KEYED, upto=10_000, every=500) == [ONE_ROW] * 20
     assert graph.table("Person").num_rows == 10_000
     assert graph.doctor() == []
@@ -157,7 +157,7 @@ def test_a_read_of_another_branch_is_as_cheap_once_it_is_warm(graph: Graph) -> N
 
 
 def test_a_reader_that_was_overtaken_loads_the_manifest_once(graph: Graph, tmp_path: Path) -> None:
-    reader = omnigraph.open(tmp_path / "g", read_only=True)
+    reader = omnigraphdb.open(tmp_path / "g", read_only=True)
     reader.query(FRIENDS)
     graph.mutate(EDGE, {"k": ""})
     found = cost(lambda: reader.query(FRIENDS))
@@ -184,7 +184,7 @@ def test_uniqueness_is_probed_as_often_for_64_rows_as_for_4(graph: Graph) -> Non
     engine = graph._engine
 
     def probed(n: int, tag: str) -> dict[str, int]:
-        from omnigraph.engine.write.load import load
+        from omnigraphdb.engine.write.load import load
 
         found = cost(lambda: load(engine, people(n, tag), mode="append"))
         return {name: found.get(name, 0) for name in ("table_opens", "table_scans", "stage_append")}
@@ -194,7 +194,7 @@ def test_uniqueness_is_probed_as_often_for_64_rows_as_for_4(graph: Graph) -> Non
 
 
 def test_a_load_of_several_tables_stages_each_once(graph: Graph) -> None:
-    from omnigraph.engine.write.load import load
+    from omnigraphdb.engine.write.load import load
 
     records = [*people(3, "x"), *({"type": "Note", "data": {"text": "t"}} for _ in range(4))]
     found = cost(lambda: load(graph._engine, records, mode="append"))
@@ -232,7 +232,7 @@ def test_as_many_tables_are_staged_at_once_as_load_concurrency_says(
     tmp_path: Path, concurrency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = "\n".join(f"node T{i} {{ k: String @key }}" for i in range(6))
-    graph = omnigraph.init(tmp_path / "g", schema, config={"load_concurrency": concurrency})
+    graph = omnigraphdb.init(tmp_path / "g", schema, config={"load_concurrency": concurrency})
     records = [{"type": f"T{i % 6}", "data": {"k": str(i)}} for i in range(60)]
     tables = graph._engine.store.tables
     crowd = Crowd(tables.stage_append, concurrency)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import LimitError, NotFound, OmniError, ResourceLimit, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import LimitError, NotFound, OmniError, ResourceLimit, UserInputError
 
 SCHEMA = """
 node Port { code: String @key  rank: F64?  group: I64?  note: String?  near: F32? }
@@ -39,12 +39,12 @@ PAIRS = [(int(a), int(b)) for a, b in np.random.default_rng(5).integers(0, 30, (
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(str(tmp_path / "g"), SCHEMA)
+    graph = omnigraphdb.init(str(tmp_path / "g"), SCHEMA)
     graph.load(_ports(30) + _feeds(PAIRS), mode="append")
     return graph
 
 
-def _ranks(scores: omnigraph.Scores) -> dict[str, float]:
+def _ranks(scores: omnigraphdb.Scores) -> dict[str, float]:
     return {one["id"]: one["value"] for one in scores.to_arrow().to_pylist()}
 
 
@@ -66,7 +66,7 @@ def test_ranks_are_those_of_networkx_at_any_commit(graph: Graph) -> None:
     graph.optimize()
     assert _ranks(graph.project(edges=uses, at=first).pagerank(tolerance=1e-12)) == ranks
     after = graph.project(edges=uses).pagerank(tolerance=1e-12, start=before)
-    movers = omnigraph.compare(before, after, top=3).to_pylist()
+    movers = omnigraphdb.compare(before, after, top=3).to_pylist()
     assert movers[0]["id"] == "p29"
     assert movers[0]["change"] == pytest.approx(movers[0]["after"] - movers[0]["before"])
 
@@ -136,7 +136,7 @@ def test_every_answer_at_an_old_commit_stays_as_it_was(graph: Graph) -> None:
     graph.optimize()
     removed = graph.cleanup(keep=1, confirm=True).tables
     assert sum(one.versions_removed for one in removed)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         for seen in (graph, fresh):
             for name, found in answer(seen).items():
                 assert found.equals(before[name]), name
@@ -146,7 +146,7 @@ def test_every_answer_at_an_old_commit_stays_as_it_was(graph: Graph) -> None:
         old = fresh.project(edges=renamed_weight, at="old").pagerank()
         assert old.to_arrow().equals(before["pagerank"])
         now = fresh.project(edges=renamed_weight).pagerank()
-        assert omnigraph.compare(old, now).num_rows
+        assert omnigraphdb.compare(old, now).num_rows
 
 
 CHANGES: dict[str, Any] = {
@@ -176,7 +176,7 @@ def test_projections_after_changes_are_those_of_a_fresh_handle(graph: Graph, see
             CHANGES[name](graph, number)
         uses = {"Feeds": {"weight": "load"}}
         now = graph.project(edges=uses)
-        with omnigraph.open(graph.uri) as fresh:
+        with omnigraphdb.open(graph.uri) as fresh:
             there = fresh.project(edges=uses)
             assert now.pagerank().to_arrow().equals(there.pagerank().to_arrow()), name
             again = now.wcc(start=former)
@@ -185,13 +185,13 @@ def test_projections_after_changes_are_those_of_a_fresh_handle(graph: Graph, see
 
 
 def test_the_ends_of_many_new_edges_are_found_without_an_index_of_all_ids(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "many", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "many", SCHEMA) as graph:
         graph.load(_ports(3_000) + _feeds([(n, n + 1) for n in range(2_999)]), mode="append")
         graph.project(edges=["Feeds"])
         graph.load(_feeds([(n, 2 * n) for n in range(1_200)]), mode="append")
         now = graph.project(edges=["Feeds"])
         assert now._plan.tables.nodes("Port").cached_id_index is None
-        with omnigraph.open(graph.uri) as fresh:
+        with omnigraphdb.open(graph.uri) as fresh:
             there = fresh.project(edges=["Feeds"])
             assert now.edge_count == there.edge_count == 2_999 + 1_200
             assert now.pagerank().to_arrow().equals(there.pagerank().to_arrow())
@@ -215,7 +215,7 @@ def test_values_are_written_in_one_commit(graph: Graph) -> None:
 
 def test_values_of_no_nodes_change_nothing(tmp_path: Path) -> None:
     schema = "node A { k: String @key  rank: F64? }\nedge E: A -> A"
-    with omnigraph.init(tmp_path / "empty", schema) as graph:
+    with omnigraphdb.init(tmp_path / "empty", schema) as graph:
         done = graph.project().pagerank().write("A.rank")
     assert (done.affected_nodes, done.commit) == (0, None)
 
@@ -308,17 +308,17 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
         "whole number",
     ),
     "negative movers": (
-        lambda g: omnigraph.compare(_rank(g), _rank(g), top=-2),
+        lambda g: omnigraphdb.compare(_rank(g), _rank(g), top=-2),
         UserInputError,
         "'top' counts from 0",
     ),
     "two algorithms": (
-        lambda g: omnigraph.compare(_rank(g), g.project(edges=["Feeds"]).degrees()),
+        lambda g: omnigraphdb.compare(_rank(g), g.project(edges=["Feeds"]).degrees()),
         UserInputError,
         "an answer of pagerank and one of degrees",
     ),
     "no answer": (
-        lambda g: omnigraph.compare(_rank(g), NOTHING),
+        lambda g: omnigraphdb.compare(_rank(g), NOTHING),
         UserInputError,
         "'after' is the answer",
     ),
@@ -382,7 +382,7 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
 }
 
 
-def _rank(graph: Graph) -> omnigraph.Scores:
+def _rank(graph: Graph) -> omnigraphdb.Scores:
     return graph.project(edges=["Feeds"]).pagerank()
 
 
@@ -410,11 +410,11 @@ def test_weights_that_are_missing_or_negative_are_refused(graph: Graph) -> None:
 
 def test_a_projection_past_the_bound_is_refused_before_it_is_read(graph: Graph) -> None:
     with (
-        omnigraph.open(graph.uri, config={"projection_bytes": 7_000}) as small,
+        omnigraphdb.open(graph.uri, config={"projection_bytes": 7_000}) as small,
         pytest.raises(ResourceLimit, match=r"30 nodes and 90 arcs: 7680 is over the limit of 7000"),
     ):
         small.project(edges=["Feeds"], spark=False)
-    with omnigraph.open(graph.uri, config={"projection_bytes": 7_680}) as enough:
+    with omnigraphdb.open(graph.uri, config={"projection_bytes": 7_680}) as enough:
         found = enough.project(edges=["Feeds"], spark=False)
         assert (found.engine, found.node_count, found.edge_count) == ("local", 30, 90)
         assert found.reason == "about 7680 bytes fit into projection_bytes"
@@ -424,7 +424,7 @@ def test_a_projection_past_the_bound_is_refused_before_it_is_read(graph: Graph) 
 
 def test_weights_past_what_floats_count_are_rounded(tmp_path: Path) -> None:
     schema = "node A { k: String @key }\nedge E: A -> A { w: U64 }"
-    with omnigraph.init(tmp_path / "wide", schema) as graph:
+    with omnigraphdb.init(tmp_path / "wide", schema) as graph:
         rows = [{"from": "a", "to": b, "w": w} for b, w in (("b", 2**63), ("c", 2**61 + 1))]
         graph.load(pa.Table.from_pylist(rows, WIDE), type="E", mode="append", create_missing="A")
         ranks = _ranks(graph.project(edges={"E": {"weight": "w"}}).dijkstra("A", "a"))
@@ -444,20 +444,20 @@ def test_groups_are_compared_by_their_members(graph: Graph) -> None:
     """A node that comes first gives every component another number; that is no move."""
     graph.load(_ports(39)[30:] + _feeds([(30, 31), (31, 32), (33, 34), (34, 35)]), mode="append")
     before = graph.project(edges=["Feeds"]).wcc()
-    assert omnigraph.compare(before, before).num_rows == 0
+    assert omnigraphdb.compare(before, before).num_rows == 0
     graph.mutate("query q() { delete Feeds where load = 63.0 }")
     graph.mutate('query q() { delete Port where code = "p38" }')
     graph.load(_feeds([(36, 33)]), mode="append")
     after = graph.project(edges=["Feeds"]).wcc()
-    moved = omnigraph.compare(before, after).to_pylist()
+    moved = omnigraphdb.compare(before, after).to_pylist()
     # p30 and p31 are left by p32, p36 joins three others, p38 is gone.
     assert [one["id"] for one in moved] == ["p32", "p36", "p38"]
     assert [one["after"] is None for one in moved] == [False, False, True]
     assert {one["change"] for one in moved} == {None}
     renumbered = replace(after, table=after.table.set_column(2, "value", [_mirror(after)]))
-    assert omnigraph.compare(after, renumbered).num_rows == 0
+    assert omnigraphdb.compare(after, renumbered).num_rows == 0
 
 
-def _mirror(scores: omnigraph.Scores) -> pa.Array:
+def _mirror(scores: omnigraphdb.Scores) -> pa.Array:
     values = scores.to_arrow()["value"]
     return pc.subtract(pc.max(values), values).combine_chunks()

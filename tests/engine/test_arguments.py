@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     ConfigError,
     OmniError,
     ParamError,
@@ -26,7 +26,7 @@ GIVEN = "query q($t: String) { match { $n: Note { text: $t } } return { $n } }"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", "node Note { text: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node Note { text: String @key }") as graph:
         yield graph
 
 
@@ -43,14 +43,14 @@ ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
         UserInputError,
     ),
     "versions to keep below zero": (lambda g: g.cleanup(keep=-1), UserInputError),
-    "no threads": (lambda g: omnigraph.open(g.uri, config={"load_concurrency": 0}), ConfigError),
+    "no threads": (lambda g: omnigraphdb.open(g.uri, config={"load_concurrency": 0}), ConfigError),
     "a cache below zero": (
-        lambda g: omnigraph.open(g.uri, config={"cache_bytes": -1}),
+        lambda g: omnigraphdb.open(g.uri, config={"cache_bytes": -1}),
         ConfigError,
     ),
-    "a place that is empty": (lambda _: omnigraph.open(""), UserInputError),
+    "a place that is empty": (lambda _: omnigraphdb.open(""), UserInputError),
     "a place to be made that is empty": (
-        lambda _: omnigraph.init("", "node Note { text: String @key }"),
+        lambda _: omnigraphdb.init("", "node Note { text: String @key }"),
         UserInputError,
     ),
     "a file that is empty text": (lambda g: g.load("", mode="append"), UserInputError),
@@ -82,9 +82,9 @@ ODD: dict[str, tuple[Callable[[Any], object], type[OmniError]]] = {
         UserInputError,
     ),
     "a file that cannot be named": (lambda g: g.load(HALF, mode="append"), UserInputError),
-    "a place that is a number": (lambda _: omnigraph.open(5), UserInputError),  # type: ignore[arg-type]
-    "settings that are no mapping": (lambda g: omnigraph.open(g.uri, config=5), ConfigError),  # type: ignore[arg-type]
-    "a policy": (lambda g: omnigraph.open(g.uri, policy="permit"), PolicyConfigError),
+    "a place that is a number": (lambda _: omnigraphdb.open(5), UserInputError),  # type: ignore[arg-type]
+    "settings that are no mapping": (lambda g: omnigraphdb.open(g.uri, config=5), ConfigError),  # type: ignore[arg-type]
+    "a policy": (lambda g: omnigraphdb.open(g.uri, policy="permit"), PolicyConfigError),
     "a query that cannot be stored": (lambda g: g.query(f"// {HALF}\n{READ}"), QueryError),
     "a parameter that cannot be stored": (lambda g: g.query(GIVEN, {"t": HALF}), ParamError),
 }
@@ -106,7 +106,7 @@ def test_an_actor_that_cannot_be_stored_leaves_no_intent_behind(graph: Graph, ac
         lambda: graph.load([{"type": "Note", "data": {"text": "b"}}], mode="append", actor=actor),
         lambda: graph.schema_apply("node Note { text: String @key  n: I32? }", actor=actor),
         lambda: graph.optimize(actor=actor),
-        lambda: omnigraph.open(graph.uri, actor=actor),
+        lambda: omnigraphdb.open(graph.uri, actor=actor),
     ):
         with pytest.raises(UserInputError, match="actor"):
             write()

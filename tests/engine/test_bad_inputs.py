@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.surfaces.cli.main import main
-from omnigraph.surfaces.cli.output import exit_code
-from omnigraph.surfaces.cli.wording import word_body, word_text
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.surfaces.cli.main import main
+from omnigraphdb.surfaces.cli.output import exit_code
+from omnigraphdb.surfaces.cli.wording import word_body, word_text
 from tests.support.bad_inputs import LOADS, MUTATIONS, RECORDS, SCHEMA, BadLoad, BadMutation
 from tests.support.settled import assert_settled, digest
 
@@ -26,7 +26,7 @@ MODES = ("append", "merge", "overwrite")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("bad") / "g"
-    with omnigraph.init(root, SCHEMA) as graph:
+    with omnigraphdb.init(root, SCHEMA) as graph:
         graph.load(RECORDS, mode="append")
         graph.branch_create("side")
     return root
@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def graph(place: Path) -> Graph:
-    return omnigraph.open(place)
+    return omnigraphdb.open(place)
 
 
 def state(graph: Graph) -> Any:
@@ -66,7 +66,7 @@ def assert_told(error: OmniError, kind: str, code: str | None, facts: tuple[str,
 
 
 def command(arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Any:
-    monkeypatch.setattr("sys.argv", ["omnigraph", *arguments])
+    monkeypatch.setattr("sys.argv", ["omnigraphdb", *arguments])
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main()
@@ -216,7 +216,7 @@ def test_positions_in_a_folder_name_the_file_and_the_line(graph: Graph, tmp_path
 def test_a_mutation_that_would_hold_too_much_says_how_much(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.commit.delta.MUTATION_BYTES_MAX", 100)
+    monkeypatch.setattr("omnigraphdb.commit.delta.MUTATION_BYTES_MAX", 100)
     query = "query q($t: String) { insert Note { text: $t } }"
     error = refused(graph, lambda: graph.mutate(query, {"t": "x" * 200}))
     assert (error.kind, error.code) == ("resource_limit", "W21")
@@ -228,7 +228,7 @@ def test_a_mutation_that_would_hold_too_much_says_how_much(
 
 
 def test_a_read_only_handle_refuses_every_writer(place: Path) -> None:
-    with omnigraph.open(place, read_only=True) as graph:
+    with omnigraphdb.open(place, read_only=True) as graph:
         for work in (
             lambda: graph.mutate('query q() { insert Note { text: "a" } }'),
             lambda: graph.load([], mode="append"),
@@ -295,8 +295,8 @@ def test_what_is_not_there_is_named_with_what_is(
 
 
 def test_a_graph_that_is_not_there_is_named_with_what_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(omnigraph.NotFound) as caught:
-        omnigraph.open(tmp_path / "nothing")
+    with pytest.raises(omnigraphdb.NotFound) as caught:
+        omnigraphdb.open(tmp_path / "nothing")
     assert str(tmp_path / "nothing") in str(caught.value)
     assert "__manifest" in str(caught.value.hint)
 
@@ -310,7 +310,7 @@ def test_a_refused_write_leaves_no_file_but_what_cleanup_takes(graph: Graph, pla
 
 
 def test_messages_hold_no_path_of_the_package(graph: Graph) -> None:
-    source = str(Path(omnigraph.__file__).parent)
+    source = str(Path(omnigraphdb.__file__).parent)
     for bad in MUTATIONS:
         error = refused(
             graph,
@@ -331,6 +331,6 @@ def test_a_schema_file_that_is_no_text_is_a_schema_error_at_its_byte(
 ) -> None:
     file = tmp_path / "bytes.pg"
     file.write_bytes(b"node V {}\n// \xff")
-    for work in (graph.schema_plan, graph.schema_apply, omnigraph.parse_schema):
+    for work in (graph.schema_plan, graph.schema_apply, omnigraphdb.parse_schema):
         error = refused(graph, partial(work, file))
         assert_told(error, "schema_error", "S001", ("bytes.pg:2:4", "UTF-8"))

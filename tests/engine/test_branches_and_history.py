@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
-from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+from omnigraphdb.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -25,7 +25,7 @@ ADD = "query add($n: String) { insert Person { name: $n } }"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, actor="ada") as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, actor="ada") as graph:
         graph.load(
             [
                 *({"type": "Person", "data": {"name": n, "age": i}} for i, n in enumerate("abc")),
@@ -74,7 +74,7 @@ def test_a_query_never_sees_one_table_before_and_one_after_a_commit(
             worker.join(PARK_SECONDS_MAX)
         return opened(self, at)
 
-    other = omnigraph.open(graph.uri)
+    other = omnigraphdb.open(graph.uri)
     graph._engine.cache.clear()
     tables.forget()
     monkeypatch.setattr(type(tables), "open", overtaken)
@@ -107,7 +107,7 @@ def test_readers_never_see_one_of_a_pair(graph: Graph) -> None:
 
 
 def test_a_reader_that_stays_open_sees_other_writers_at_once(graph: Graph) -> None:
-    reader = omnigraph.open(graph.uri, read_only=True)
+    reader = omnigraphdb.open(graph.uri, read_only=True)
     assert pairs(reader) == ["ab"]
     graph.mutate('query q() { insert Knows { from: "b", to: "c" } }')
     assert pairs(reader) == ["ab", "bc"]
@@ -123,7 +123,7 @@ def test_a_reader_that_stays_open_sees_other_writers_at_once(graph: Graph) -> No
 def test_a_name_that_is_deleted_and_made_again_shows_nothing_of_its_former_life(
     graph: Graph,
 ) -> None:
-    reader = omnigraph.open(graph.uri, read_only=True)
+    reader = omnigraphdb.open(graph.uri, read_only=True)
     for life in range(3):
         graph.branch_create("side")
         graph.mutate(
@@ -136,7 +136,7 @@ def test_a_name_that_is_deleted_and_made_again_shows_nothing_of_its_former_life(
             assert pairs(handle, branch="side") == ["ab", f"life{life}life{life}"]
         graph.branch_delete("side")
         for handle in (graph, reader):
-            with pytest.raises(omnigraph.NotFound):
+            with pytest.raises(omnigraphdb.NotFound):
                 handle.query(FRIENDS, branch="side")
 
 
@@ -151,7 +151,7 @@ def test_a_deleted_branch_is_gone_even_when_its_files_could_not_be(graph: Graph)
         lambda: graph.commits(branch="side"),
         lambda: graph.mutate(ADD, {"n": "t"}, branch="side"),
     ):
-        with pytest.raises(omnigraph.NotFound):
+        with pytest.raises(omnigraphdb.NotFound):
             look()
     graph.branch_create("side")
     assert names(graph, branch="side") == ["a", "b", "c"]
@@ -193,18 +193,18 @@ def test_a_branch_that_must_be_merged_stays_until_all_of_it_is(graph: Graph) -> 
     graph.mutate(ADD, {"n": "s"}, branch="side")
     graph.mutate(ADD, {"n": "m"})
     graph.merge("side", into="between")
-    with pytest.raises(omnigraph.BranchInUse, match="not merged into 'main'"):
+    with pytest.raises(omnigraphdb.BranchInUse, match="not merged into 'main'"):
         graph.branch_delete("side", merged_into="main")
     graph.merge("between")
     graph.mutate(ADD, {"n": "late"}, branch="side")  # after the merge that brought the rest
     for key in (None, "k"):
-        with pytest.raises(omnigraph.BranchInUse):
+        with pytest.raises(omnigraphdb.BranchInUse):
             graph.branch_delete("side", merged_into="main", idempotency_key=key)
     assert names(graph, branch="side") == ["a", "b", "c", "late", "s"]
     graph.merge("side")
     graph.branch_delete("side", merged_into="main")
     assert names(graph) == ["a", "b", "c", "late", "m", "s"]
-    with pytest.raises(omnigraph.NotFound):
+    with pytest.raises(omnigraphdb.NotFound):
         graph.branch_delete("side", merged_into="main")
 
 
@@ -237,7 +237,7 @@ def test_commits_tell_who_did_what_on_which_branch(graph: Graph) -> None:
     assert graph.commits(since=main[0].created_at + timedelta(seconds=1)) == []
     assert graph.commits(limit=1) == [main[0]]
     assert graph.commit(side[0].id) == side[0]
-    with pytest.raises(omnigraph.NotFound):
+    with pytest.raises(omnigraphdb.NotFound):
         graph.query(FRIENDS, at=side[0].id)
 
 
@@ -255,7 +255,7 @@ def test_history_lives_in_the_manifest_alone(graph: Graph) -> None:
 
 
 def test_commits_of_handles_that_take_turns_form_one_chain(graph: Graph) -> None:
-    handles = [graph, omnigraph.open(graph.uri), omnigraph.open(graph.uri)]
+    handles = [graph, omnigraphdb.open(graph.uri), omnigraphdb.open(graph.uri)]
     for number in range(9):
         handles[number % 3].mutate(ADD, {"n": f"n{number}"})
     found = graph.commits()
@@ -303,12 +303,14 @@ def truth(graph: Graph, **where: Any) -> Any:
 def test_the_versions_of_a_branch_are_not_those_of_main(graph: Graph) -> None:
     graph.branch_create("side")
     side = graph.mutate(ADD, {"n": "s"}, branch="side").commit
+    graph.mutate(ADD, {"n": "l"})
     main = graph.mutate(ADD, {"n": "m"}).commit
     assert side is not None
     assert main is not None
+    # The first write of a branch makes two versions.
     assert side.manifest_version == main.manifest_version
     assert names(graph, branch="side", at=side.manifest_version) == ["a", "b", "c", "s"]
-    assert names(graph, at=main.manifest_version) == ["a", "b", "c", "m"]
+    assert names(graph, at=main.manifest_version) == ["a", "b", "c", "l", "m"]
     assert names(graph, branch="side", at=1) == []
 
 
@@ -339,10 +341,10 @@ def test_an_export_of_any_branch_makes_an_identical_graph(graph: Graph, tmp_path
     graph.mutate('query q() { delete Person where name = "a" }')
     for branch in ("main", "side"):
         told = list(graph.export(branch=branch))
-        copy = omnigraph.init(tmp_path / f"copy-{branch}", SCHEMA)
+        copy = omnigraphdb.init(tmp_path / f"copy-{branch}", SCHEMA)
         copy.load(told, mode="overwrite")
         assert list(copy.export()) == told
-        backwards = omnigraph.init(tmp_path / f"back-{branch}", SCHEMA)
+        backwards = omnigraphdb.init(tmp_path / f"back-{branch}", SCHEMA)
         backwards.load(list(reversed(told)), mode="append")
         assert list(backwards.export()) == told
 
@@ -368,19 +370,27 @@ def test_a_graph_that_lost_its_contract_is_read_from_its_text_and_gets_a_new_one
     root = Path(graph.uri)
     for name in ("_schema.ir.json", "__schema_state.json"):
         (root / name).unlink()
-    reader = omnigraph.open(root, read_only=True)
+    reader = omnigraphdb.open(root, read_only=True)
     assert pairs(reader) == ["ab"]
     assert not (root / "_schema.ir.json").exists()
-    writer = omnigraph.open(root)
+    writer = omnigraphdb.open(root)
     writer.mutate(ADD, {"n": "w"})
     assert (root / "_schema.ir.json").exists()
-    assert pairs(omnigraph.open(root)) == ["ab"]
+    assert pairs(omnigraphdb.open(root)) == ["ab"]
+
+
+def test_init_does_not_open_what_a_dead_init_left(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "_schema.pg").write_text(SCHEMA)
+    with pytest.raises(omnigraphdb.AlreadyInitialized, match="and no graph"):
+        omnigraphdb.init(tmp_path / "g", SCHEMA, exist_ok=True)
+    omnigraphdb.init(tmp_path / "g", SCHEMA, exist_ok=True, force=True).close()
 
 
 def test_init_opens_what_is_there_when_it_is_the_same(graph: Graph) -> None:
-    again = omnigraph.init(graph.uri, SCHEMA + "// a comment\n", exist_ok=True)
+    again = omnigraphdb.init(graph.uri, SCHEMA + "// a comment\n", exist_ok=True)
     assert names(again) == ["a", "b", "c"]
-    with pytest.raises(omnigraph.AlreadyInitialized):
-        omnigraph.init(graph.uri, SCHEMA.replace("I32", "I64"), exist_ok=True)
-    with pytest.raises(omnigraph.AlreadyInitialized):
-        omnigraph.init(graph.uri, SCHEMA)
+    with pytest.raises(omnigraphdb.AlreadyInitialized):
+        omnigraphdb.init(graph.uri, SCHEMA.replace("I32", "I64"), exist_ok=True)
+    with pytest.raises(omnigraphdb.AlreadyInitialized):
+        omnigraphdb.init(graph.uri, SCHEMA)

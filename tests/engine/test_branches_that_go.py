@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound
-from omnigraph.storage.lance.rows import LanceRows
-from omnigraph.storage.values import BranchRef
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFound
+from omnigraphdb.storage.lance.rows import LanceRows
+from omnigraphdb.storage.values import BranchRef
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -18,7 +18,7 @@ ADD = "query q($n: String) { insert Person { name: $n } }"
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
     """A graph whose branch 'gone' is deleted whenever the branches have just been listed."""
-    made = omnigraph.init(tmp_path / "g", SCHEMA)
+    made = omnigraphdb.init(tmp_path / "g", SCHEMA)
     for name in ("gone", "middle", "side"):
         made.branch_create(name)
         made.mutate(ADD, {"n": name}, branch=name)
@@ -42,8 +42,8 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
 
 
 VERBS: dict[str, Callable[[Graph], object]] = {
-    "open": lambda graph: omnigraph.open(graph.uri).close(),
-    "open to read": lambda graph: omnigraph.open(graph.uri, read_only=True).close(),
+    "open": lambda graph: omnigraphdb.open(graph.uri).close(),
+    "open to read": lambda graph: omnigraphdb.open(graph.uri, read_only=True).close(),
     "doctor": lambda graph: graph.doctor(),
     "branches": lambda graph: graph.branches(),
 }
@@ -70,7 +70,7 @@ def test_a_commit_that_is_nowhere_is_not_found(graph: Graph) -> None:
 def test_a_merge_looks_for_shared_work_on_the_branches_that_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = omnigraph.init(tmp_path / "m", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "m", SCHEMA)
     for name in ("aside", "gone", "one", "two"):
         graph.branch_create(name)
     graph.mutate(ADD, {"n": "shared"}, branch="gone")

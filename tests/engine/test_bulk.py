@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.write import heartbeat
-from omnigraph.errors import EngineError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
-from omnigraph.ids import OperationId
-from omnigraph.pipeline.input import read
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.write import heartbeat
+from omnigraphdb.errors import EngineError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraphdb.ids import OperationId
+from omnigraphdb.pipeline.input import read
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  @range(age, 0..150) }
@@ -35,7 +35,7 @@ PEOPLE = 2_000
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=STEPS) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=STEPS) as graph:
         yield graph
         assert_settled(graph)
         assert not list((tmp_path / "g").glob("__staging/*"))
@@ -78,7 +78,7 @@ def test_fifty_bad_records_in_the_middle_are_one_error_and_nothing_is_written(
         records[number] = person(number, age="old")
     path = written(tmp_path / "bad.jsonl", records)
     before = data_files(graph)
-    with pytest.raises(omnigraph.DataError) as caught:
+    with pytest.raises(omnigraphdb.DataError) as caught:
         graph.load(path, mode="append", spark=False)
     error = caught.value
     assert (error.total, len(error.data_errors)) == (50, 20)
@@ -93,7 +93,7 @@ def test_fifty_bad_records_in_the_middle_are_one_error_and_nothing_is_written(
 def test_rules_that_many_splits_break_are_told_by_id(graph: Graph, tmp_path: Path) -> None:
     records = [person(number, age=200 if number % 40 == 0 else 1) for number in range(PEOPLE)]
     path = written(tmp_path / "bad.jsonl", list(reversed(records)))
-    with pytest.raises(omnigraph.ConstraintError) as caught:
+    with pytest.raises(omnigraphdb.ConstraintError) as caught:
         graph.load(path, mode="append", spark=False)
     assert caught.value.total == 50
     assert [one["row_id"] for one in caught.value.data_errors] == [
@@ -105,7 +105,7 @@ def test_rules_that_many_splits_break_are_told_by_id(graph: Graph, tmp_path: Pat
 def test_twins_in_different_splits_name_both_places(graph: Graph, tmp_path: Path) -> None:
     records = [person(number) for number in range(500)]
     path = written(tmp_path / "duplicates.jsonl", [*records, person(7)])
-    with pytest.raises(omnigraph.ConstraintError, match=r"line 8 and in .*line 501"):
+    with pytest.raises(omnigraphdb.ConstraintError, match=r"line 8 and in .*line 501"):
         graph.load(path, mode="merge", spark=False)
 
 
@@ -114,14 +114,14 @@ def test_properties_may_have_any_name_the_language_allows(tmp_path: Path) -> Non
     unique = " ".join(f"{name}: I32? @unique" for name in names)
     schema = f"node Odd {{ name: String @key  {unique}  @unique(k, __position) }}"
     rows = [{"name": f"o{n:04}", **dict.fromkeys(names, n)} for n in range(300)]
-    with omnigraph.init(tmp_path / "odd", schema, config=STEPS) as graph:
+    with omnigraphdb.init(tmp_path / "odd", schema, config=STEPS) as graph:
         table = pa.Table.from_pylist(rows)
         result = graph.load({"Odd": table}, mode="append", spark=False)
         assert result.tables == {"node:Odd": 300}
         assert graph.load({"Odd": table}, mode="merge", spark=False).tables == {"node:Odd": 300}
         duplicates = pa.Table.from_pylist([{"name": f"t{n:04}", "k": n} for n in range(300)])
         with pytest.raises(
-            omnigraph.ConstraintError, match=r"@unique violation on Odd\.k"
+            omnigraphdb.ConstraintError, match=r"@unique violation on Odd\.k"
         ) as caught:
             graph.load({"Odd": duplicates}, mode="append", spark=False)
         assert caught.value.total == 300
@@ -131,7 +131,7 @@ def test_properties_may_have_any_name_the_language_allows(tmp_path: Path) -> Non
 def test_an_end_that_is_missing_is_found_wherever_its_edge_is(graph: Graph, many: Path) -> None:
     graph.load(many, mode="append", spark=False)
     path = written(many.with_name("ends.jsonl"), [knows(n, n + 1) for n in range(PEOPLE)])
-    with pytest.raises(omnigraph.ReferentialError) as caught:
+    with pytest.raises(omnigraphdb.ReferentialError) as caught:
         graph.load(path, mode="append", spark=False)
     assert caught.value.total == 1
     assert caught.value.data_errors[0]["line"] == PEOPLE
@@ -197,7 +197,7 @@ def test_a_dry_run_checks_everything_and_writes_nothing(graph: Graph, many: Path
     assert graph.load(many, mode="append", dry_run=True, spark=False).commit is None
     assert graph.table("Person").num_rows == 0
     bad = written(many.with_name("bad.jsonl"), [knows(1, 2)])
-    with pytest.raises(omnigraph.ReferentialError):
+    with pytest.raises(omnigraphdb.ReferentialError):
         graph.load(bad, mode="append", dry_run=True, spark=False)
 
 
@@ -232,7 +232,7 @@ def test_a_rival_that_brought_the_same_key_first_is_noticed(graph: Graph, many: 
     def load() -> None:
         try:
             graph.load(many, mode="append", spark=False)
-        except omnigraph.KeyConflict as error:
+        except omnigraphdb.KeyConflict as error:
             failed.append(error)
 
     with parked(Failpoint.PREPARED) as park:
@@ -265,12 +265,12 @@ def test_a_load_that_fails_anywhere_is_whole_or_absent(
 ) -> None:
     home = tmp_path / "failing"
     there = PEOPLE if mode == "append" else 7
-    with omnigraph.init(home, SCHEMA, config=STEPS) as graph:
+    with omnigraphdb.init(home, SCHEMA, config=STEPS) as graph:
         graph.load([person(there)], mode="append", spark=False)
-        with armed(at), pytest.raises(omnigraph.OmniError) as caught:
+        with armed(at), pytest.raises(omnigraphdb.OmniError) as caught:
             graph.load(many, mode=mode, spark=False)
-        assert not isinstance(caught.value, omnigraph.UserInputError)
-    with omnigraph.open(home, config=STEPS) as graph:
+        assert not isinstance(caught.value, omnigraphdb.UserInputError)
+    with omnigraphdb.open(home, config=STEPS) as graph:
         assert graph.table("Person").num_rows in (1, after)
         assert_settled(graph)
         graph.load(many, mode="overwrite", spark=False)
@@ -326,7 +326,7 @@ def test_a_folder_and_a_list_of_parquet_files_are_one_frame(graph: Graph, tmp_pa
         pyarrow.parquet.write_table(pa.table({"name": names}), folder / f"{part}.parquet")
     assert graph.load(folder, type="Person", mode="append", spark=False).total_rows == 300
     files = sorted(str(one) for one in folder.iterdir())
-    with pytest.raises(omnigraph.KeyConflict) as caught:
+    with pytest.raises(omnigraphdb.KeyConflict) as caught:
         graph.load({"Person": files}, mode="append", spark=False)
     first = caught.value.details["data_errors"][0]
     assert (first["file"], first["record"]) == (files[0], 1)
@@ -338,14 +338,14 @@ def test_a_few_rows_beside_many_are_looked_up_instead_of_brought_together(
     graph.load(many, mode="append", spark=False)
     path = written(many.with_name("few.jsonl"), [knows(3, 4, w=1)])
     assert graph.load(path, mode="append", spark=False).total_rows == 1
-    with pytest.raises(omnigraph.KeyConflict):
+    with pytest.raises(omnigraphdb.KeyConflict):
         graph.load(written(path, [person(3)]), mode="append", spark=False)
     graph.load(written(path, [person(3, age=33)]), mode="merge", spark=False)
     assert graph.entity("Person", "p00003")["age"] == 33  # type: ignore[index]
 
 
 def test_a_graph_in_memory_loads_in_steps_too(many: Path) -> None:
-    with omnigraph.init("memory://bulk", SCHEMA, config=STEPS) as graph:
+    with omnigraphdb.init("memory://bulk", SCHEMA, config=STEPS) as graph:
         graph.load(many, mode="append", spark=False)
         assert graph.table("Person").num_rows == PEOPLE
         assert_settled(graph)
@@ -381,14 +381,14 @@ def test_a_stream_that_breaks_is_the_callers_to_mend(graph: Graph) -> None:
 
     reader = pa.RecordBatchReader.from_batches(pa.schema([("name", pa.string())]), batches())
     with pytest.raises(
-        omnigraph.UserInputError, match="'Person' cannot be read: the line went dead"
+        omnigraphdb.UserInputError, match="'Person' cannot be read: the line went dead"
     ):
         graph.load({"Person": reader}, mode="append", spark=False)
     assert graph.table("Person").num_rows == 0
 
 
 def test_a_graph_opened_to_be_read_checks_in_memory(graph: Graph, many: Path) -> None:
-    with omnigraph.open(graph.uri, read_only=True, config=STEPS) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True, config=STEPS) as reader:
         before = sorted(str(one) for one in Path(graph.uri).rglob("*"))
         done = reader.load(many, mode="append", dry_run=True, spark=False)
         assert done.total_rows == PEOPLE + 2
@@ -416,7 +416,7 @@ def test_every_type_arrives_as_it_does_in_memory(tmp_path: Path) -> None:
     path = written(tmp_path / "all.jsonl", [*records, {"type": "All", "data": {"key": "none"}}])
     exports = []
     for name, config in (("memory", {}), ("steps", STEPS | {"split_bytes": 300})):
-        with omnigraph.init(tmp_path / name, TYPES, config=config) as graph:
+        with omnigraphdb.init(tmp_path / name, TYPES, config=config) as graph:
             graph.load(path, mode="append", spark=False)
             graph.load(path, mode="merge", spark=False)
             exports.append(list(graph.export()))
@@ -428,7 +428,7 @@ def test_every_type_arrives_as_it_does_in_memory(tmp_path: Path) -> None:
 @pytest.mark.s3
 def test_a_graph_in_a_bucket_loads_in_steps_too(bucket: Bucket, many: Path) -> None:
     options = bucket.storage_options
-    with omnigraph.init(
+    with omnigraphdb.init(
         f"{bucket.uri}/bulk", SCHEMA, storage_options=options, config=STEPS
     ) as graph:
         graph.load(many, mode="append", spark=False)
@@ -444,7 +444,7 @@ def test_a_graph_in_a_bucket_loads_in_steps_too(bucket: Bucket, many: Path) -> N
     [
         (EngineError("lost"), True),
         (KeyboardInterrupt(), True),
-        (omnigraph.UserInputError("no"), False),
+        (omnigraphdb.UserInputError("no"), False),
     ],
 )
 def test_a_heartbeat_stays_only_where_tasks_elsewhere_may_still_run(
@@ -471,7 +471,7 @@ def test_an_open_file_is_kept_in_parts_and_its_lines_are_counted(
     assert result.total_rows == PEOPLE + 2
     assert "in steps" in result.reason
     bad = written(many.with_name("bad.jsonl"), [*(person(n) for n in range(500)), "{", person(1)])
-    with bad.open("rb") as stream, pytest.raises(omnigraph.DataError) as caught:
+    with bad.open("rb") as stream, pytest.raises(omnigraphdb.DataError) as caught:
         graph.load(stream, mode="merge", spark=False)
     found = [(one["file"], one["line"], one["rule"]) for one in caught.value.data_errors]
     assert found == [(str(bad), 501, "J01"), (str(bad), 502, "W13")]

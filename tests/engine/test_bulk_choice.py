@@ -10,10 +10,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api import loading
-from omnigraph.api.graph import Graph
-from omnigraph.errors import EngineError
+import omnigraphdb
+from omnigraphdb.api import loading
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import EngineError
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
@@ -22,7 +22,7 @@ SCHEMA = "node Person { name: String @key  age: I32? }"
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
     config = {"small_work_bytes": 1_000, "small_work_rows": 50}
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=config) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=config) as graph:
         yield graph
         assert_settled(graph)
 
@@ -120,5 +120,5 @@ def once(form: str, count: int) -> Any:
 
 
 def test_another_word_is_refused(graph: Graph) -> None:
-    with pytest.raises(omnigraph.UserInputError, match="True, False or 'auto', not 'yes'"):
+    with pytest.raises(omnigraphdb.UserInputError, match="True, False or 'auto', not 'yes'"):
         graph.load({"Person": people(1)}, mode="append", spark=cast("bool", "yes"))

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.delta import DeltaKind
-from omnigraph.commit.plan import ANONYMOUS, mint_header
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.write.checked_load import CheckedLoad, LoadRequest, check_load
-from omnigraph.engine.write.runner_choice import RunnerChoice, choose_here
-from omnigraph.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
-from omnigraph.ids import MAIN
-from omnigraph.manifest.records import CommitKind
-from omnigraph.pipeline.input.sources import identify_source
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Runner, Shuffle, Step
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.delta import DeltaKind
+from omnigraphdb.commit.plan import ANONYMOUS, mint_header
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.engine.write.checked_load import CheckedLoad, LoadRequest, check_load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice, choose_here
+from omnigraphdb.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
+from omnigraphdb.ids import MAIN
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.pipeline.input.sources import identify_source
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Runner, Shuffle, Step
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -43,7 +43,7 @@ NAMES = [f"p{number:03}" for number in range(60)]
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=STEPS) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=STEPS) as made:
         yield made
         assert_settled(made)
 
@@ -125,7 +125,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     few = rows == "few nodes"
     bound = 60 if few else 59
     monkeypatch.setattr(
-        "omnigraph.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_here",
         lambda *given: replace(choose_here(*given), held_ids_max=bound),
     )
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
@@ -163,7 +163,7 @@ def outcome(graph: Graph, wrong: str, mode: "Mode") -> Any:
 def test_what_a_glance_doubts_is_told_as_ever(
     tmp_path: Path, graph: Graph, wrong: str, mode: "Mode"
 ) -> None:
-    with omnigraph.init(tmp_path / "memory", SCHEMA) as memory:
+    with omnigraphdb.init(tmp_path / "memory", SCHEMA) as memory:
         assert outcome(graph, wrong, mode) == outcome(memory, wrong, mode)
 
 
@@ -176,8 +176,8 @@ def choose_shuffle(*given: Any) -> RunnerChoice:
 def test_what_a_shuffle_finds_is_told_as_ever(
     tmp_path: Path, graph: Graph, wrong: str, mode: "Mode", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.api.loading.choose_here", choose_shuffle)
-    with omnigraph.init(tmp_path / "memory", SCHEMA) as memory:
+    monkeypatch.setattr("omnigraphdb.api.loading.choose_here", choose_shuffle)
+    with omnigraphdb.init(tmp_path / "memory", SCHEMA) as memory:
         assert outcome(graph, wrong, mode) == outcome(memory, wrong, mode)
 
 
@@ -211,7 +211,7 @@ def test_a_hub_is_shuffled_once_for_each_split_however_many_edges_name_it(
 ) -> None:
     counting = CountingRunner(LocalRunner(1))
     monkeypatch.setattr(
-        "omnigraph.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_here",
         lambda *given: replace(choose_shuffle(*given), runner=counting),
     )
     hub = edges(["p000"] * 3000, [NAMES[i % 60] for i in range(3000)])
@@ -228,7 +228,7 @@ def test_ids_in_no_order_past_the_bound_of_one_task_are_shuffled(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "omnigraph.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_here",
         lambda *given: replace(choose_here(*given), one_task_ids_max=59),
     )
     with pytest.raises(ConstraintError, match="'p007' is in record 53 and in record 61"):

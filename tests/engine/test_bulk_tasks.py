@@ -11,14 +11,14 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import load
-from omnigraph.engine.write.runner_choice import RunnerChoice
-from omnigraph.ids import MAIN
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.progress import Progress
-from omnigraph.pipeline.reporting import ReportingRunner
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice
+from omnigraphdb.ids import MAIN
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.progress import Progress
+from omnigraphdb.pipeline.reporting import ReportingRunner
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
@@ -27,7 +27,7 @@ FILES, ROWS = 200, 10
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         yield graph
         assert_settled(graph)
         assert not list((tmp_path / "g").glob("__staging/*"))
@@ -87,7 +87,7 @@ def test_a_bad_record_of_a_small_file_is_told_by_its_own_file(
     graph: Graph, tmp_path: Path, suffix: str, where: str
 ) -> None:
     paths = small_files(tmp_path, suffix, wrong=137)
-    with pytest.raises(omnigraph.DataError) as caught:
+    with pytest.raises(omnigraphdb.DataError) as caught:
         stepped(graph, {"Person": paths}, workers=2)
     assert caught.value.total == 1
     assert f"{paths[137]}, {where}" in str(caught.value)
@@ -136,5 +136,5 @@ def test_rows_of_one_group_replace_others_and_are_told_by_their_number(
     assert graph.table("Person").num_rows == rows.num_rows
     wrong = rows.set_column(0, "name", pa.concat_arrays([rows["name"].combine_chunks()[:-1], pa.array([None], pa.string())]))  # fmt: skip
     pyarrow.parquet.write_table(wrong, tmp_path / "w.parquet", row_group_size=wrong.num_rows)
-    with pytest.raises(omnigraph.DataError, match="record 200000"):
+    with pytest.raises(omnigraphdb.DataError, match="record 200000"):
         stepped(graph, {"Person": tmp_path / "w.parquet"}, workers=3, mode="merge")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import init_graph, open_graph
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import RECOVERY_ACTOR
-from omnigraph.language.source import Source
-from omnigraph.runtime import SYSTEM
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import init_graph, open_graph
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import RECOVERY_ACTOR
+from omnigraphdb.language.source import Source
+from omnigraphdb.runtime import SYSTEM
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key } node City { name: String @key }"
@@ -111,7 +111,7 @@ def test_cleanup_still_removes_what_was_replaced_long_ago(graph: Graph, clock: C
     add(graph, "Person", "today")
     graph.cleanup(older_than=DAY / 2, confirm=True)
     graph._engine.cache.clear()
-    with pytest.raises(omnigraph.OmniError, match="cleanup"):
+    with pytest.raises(omnigraphdb.OmniError, match="cleanup"):
         names(graph, at=seen)
     assert names(graph, at=graph.commits()[1].id) == ["before", "long ago"]
 
@@ -139,7 +139,7 @@ def test_a_recovery_is_not_older_than_what_it_settles(
     add(graph, "Person", "fast", "side")
     clock.off = timedelta()
     add(graph, "Person", "slow")
-    with armed(point), pytest.raises(omnigraph.OmniError):
+    with armed(point), pytest.raises(omnigraphdb.OmniError):
         graph.merge("side")
     clock.off = -DAY
     with Graph(open_graph(graph.uri, runtime=clock)) as again:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import GraphClosed, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import GraphClosed, UserInputError
 from tests.support.reference import list_members
 
 SCHEMA = "node Port { code: String @key }"
@@ -91,7 +91,7 @@ STILL = {"with_policy", "uri", "location", "read_only", "on", "close"}
 
 
 def loaded(place: Path) -> Graph:
-    graph = omnigraph.init(place / "g", SCHEMA)
+    graph = omnigraphdb.init(place / "g", SCHEMA)
     graph.load(RECORDS, mode="append")
     return graph
 
@@ -106,7 +106,7 @@ def test_a_closed_handle_refuses_whatever_is_asked_of_it(
         call(graph)
     assert isinstance(refused.value, UserInputError)
     assert refused.value.kind == "closed"
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert len(again.commits()) == 2
 
 

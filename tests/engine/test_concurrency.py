@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.snapshot import Snapshot
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
-from omnigraph.ids import TableKey, Version
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+from omnigraphdb.ids import TableKey, Version
 from tests.support.s3 import Bucket
 from tests.support.writers import in_processes, in_threads
 
@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Mapping[
 @pytest.fixture
 def graph(place: tuple[str, Mapping[str, str] | None]) -> Graph:
     uri, options = place
-    return omnigraph.init(uri, SCHEMA, storage_options=options)
+    return omnigraphdb.init(uri, SCHEMA, storage_options=options)
 
 
 def assert_one_chain(graph: Graph, commits: int) -> None:
@@ -125,7 +125,7 @@ def test_strict_updates_prepared_on_one_base_have_one_winner_per_round(graph: Gr
             raised = in_threads(works)
         lost = [one for one in raised if one is not None]
         assert len(lost) == WRITERS - 1
-        assert all(isinstance(one, omnigraph.ManifestConflict) for one in lost)
+        assert all(isinstance(one, omnigraphdb.ManifestConflict) for one in lost)
         (winner,) = [n for n, one in enumerate(raised) if one is None]
         assert graph.table("T0")["n"].to_pylist() == [winner]
         conflict = lost[0].details["manifest_conflict"]  # type: ignore[attr-defined]
@@ -174,13 +174,13 @@ def test_appends_of_the_same_id_have_one_winner_and_typed_losers(graph: Graph) -
     with armed(Failpoint.PREPARED, Together(WRITERS)):
         raised = in_threads(works)
     assert sum(one is None for one in raised) == 1
-    assert {type(one) for one in raised} == {type(None), omnigraph.KeyConflict}
+    assert {type(one) for one in raised} == {type(None), omnigraphdb.KeyConflict}
     assert graph.table("T0").num_rows == 1
     assert_one_chain(graph, 1)
 
 
 def test_edges_and_their_endpoints_are_written_at_the_same_time(tmp_path: Path) -> None:
-    graph = omnigraph.init(tmp_path / "g", "node P { k: String @key }  edge E: P -> P")
+    graph = omnigraphdb.init(tmp_path / "g", "node P { k: String @key }  edge E: P -> P")
     graph.load([{"type": "P", "data": {"k": str(i)}} for i in range(4)], mode="append")
 
     def nodes() -> None:
@@ -198,7 +198,7 @@ def test_edges_and_their_endpoints_are_written_at_the_same_time(tmp_path: Path) 
 
 def test_a_table_is_read_while_recovery_looks_at_its_transactions(tmp_path: Path) -> None:
     """Both use the handle of the same version, which Lance lends to one call alone for as long as some calls take."""
-    graph = omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
+    graph = omnigraphdb.init(tmp_path / "g", "node Person { name: String @key }")
     graph.load([{"type": "Person", "data": {"name": "a"}}], mode="append")
     tables = graph._engine.store.tables
     at = graph.snapshot()._view.snapshot.entry(TableKey("node:Person")).at

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConstraintError, NotFound, ReferentialError, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConstraintError, NotFound, ReferentialError, UserInputError
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -31,10 +31,10 @@ IN_STEPS = {"small_work_bytes": 1, "small_work_rows": 1, "split_bytes": 64}
 
 @pytest.fixture(params=["in memory", "in steps"])
 def graph(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load([{"type": "Person", "data": {"name": "ada", "age": 36}}], mode="append")
     config = IN_STEPS if request.param == "in steps" else None
-    with omnigraph.open(tmp_path / "g", config=config) as graph:
+    with omnigraphdb.open(tmp_path / "g", config=config) as graph:
         yield graph
         assert_settled(graph)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance.issues import Examination
-from omnigraph.errors import OmniError
-from omnigraph.ids import MAIN, TableKey
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance.issues import Examination
+from omnigraphdb.errors import OmniError
+from omnigraphdb.ids import MAIN, TableKey
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 ALL = "query q() { match { $p: Person } return { $p.name, $p.age } }"
@@ -46,6 +46,7 @@ WHERE = {
     "a branch": "__manifest/_refs/branches/*",
     "a table": "{person}/_versions/*.manifest",
     "rows of a table": "{person}/data/*",
+    "deletions of a table": "{person}/_deletions/*",
     "a fork": "{person}/_refs/branches/*",
     "schema text": "_schema.pg",
     "contract": "_schema.ir.json",
@@ -60,7 +61,7 @@ HARMLESS = {("a fork", "gone")}
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     """A graph with a branch, and a copy of it to be put back."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         people = [{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(9)]
         graph.load([*people, {"edge": "Knows", "from": "p1", "to": "p2"}], mode="append")
         graph.branch_create("side")
@@ -69,7 +70,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     shutil.copytree(tmp_path / "g", tmp_path / "whole")
     yield tmp_path / "g"
     put_back(tmp_path / "g")
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         assert (graph.table("Person").num_rows, graph.doctor()) == (9, [])
 
 
@@ -79,7 +80,7 @@ def put_back(home: Path) -> None:
 
 
 def damage(home: Path, where: str, how: Callable[[bytes], bytes] | None) -> None:
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         person = graph._engine.view(MAIN).snapshot.entries[TableKey("node:Person")].at.path
     files = sorted(home.glob(WHERE[where].format(person=person)))
     assert files
@@ -95,11 +96,11 @@ def damage(home: Path, where: str, how: Callable[[bytes], bytes] | None) -> None
 def test_what_is_damaged_is_told_in_our_words(home: Path, where: str, how: str) -> None:
     told: list[str] = []
     for verb in VERBS:
-        with omnigraph.open(home) as graph:
+        with omnigraphdb.open(home) as graph:
             right = ANSWERS[verb](graph) if verb in ANSWERS else None
         damage(home, where, HOW.get(how))
         try:
-            with omnigraph.open(home) as graph:
+            with omnigraphdb.open(home) as graph:
                 answer = VERBS[verb](graph)
         except OmniError as error:
             told.append(str(error))
@@ -118,8 +119,8 @@ def test_what_is_damaged_is_told_in_our_words(home: Path, where: str, how: str) 
 @pytest.mark.parametrize("how", HOW)
 def test_a_damaged_table_says_what_can_be_done_and_spares_the_others(home: Path, how: str) -> None:
     damage(home, "rows of a table", HOW[how])
-    with omnigraph.open(home) as graph:
-        with pytest.raises(omnigraph.StorageError, match="a file of it is damaged") as caught:
+    with omnigraphdb.open(home) as graph:
+        with pytest.raises(omnigraphdb.StorageError, match="a file of it is damaged") as caught:
             graph.query(ALL)
         assert "copy of the graph" in str(caught.value.hint)
         assert graph.table("Knows").num_rows == 1
@@ -128,7 +129,7 @@ def test_a_damaged_table_says_what_can_be_done_and_spares_the_others(home: Path,
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"parentBranch": null}', b'"x"'])
 def test_a_damaged_branch_is_named_and_spares_main(home: Path, text: bytes) -> None:
     (home / "__manifest" / "_refs" / "branches" / "side.json").write_bytes(text)
-    with omnigraph.open(home, read_only=True) as graph:
-        with pytest.raises(omnigraph.StorageError, match="'side'"):
+    with omnigraphdb.open(home, read_only=True) as graph:
+        with pytest.raises(omnigraphdb.StorageError, match="'side'"):
             graph.query(ALL, branch="side")
         assert graph.table("Person").num_rows == 9

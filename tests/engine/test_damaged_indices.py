@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN, TableKey
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import MAIN, TableKey
 
 PERSON = TableKey("node:Person")
 SCHEMA = """
@@ -96,7 +96,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     ends = {"from": [f"p{n}" for n in range(3_000)], "to": [f"p{n + 1}" for n in range(3_000)]}
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         graph.load(people, type="Person", mode="append")
         graph.load(pa.table(ends), type="Knows", mode="append")
         graph.branch_create("side")
@@ -118,7 +118,7 @@ def whole(home: Path) -> Path:
 def damage(home: Path, how: str, columns: frozenset[str] | None = None) -> None:
     """Damage the files of all indexes, or of those on some columns."""
     change = HOW[how]
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         entries = graph._engine.view(MAIN).snapshot.entries.values()
         tables = [graph._engine.store.tables.open(entry.at) for entry in entries]
         found = [
@@ -147,11 +147,11 @@ def test_a_read_scans_instead_and_says_so_once(
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "indexed")
     column, ask = READS[read]
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         expected = ask(graph)
     damage(whole, how, frozenset({column}))
-    with omnigraph.open(whole) as graph:
-        with pytest.warns(omnigraph.OmniWarning, match=f"on '{column}' of .* is damaged") as told:
+    with omnigraphdb.open(whole) as graph:
+        with pytest.warns(omnigraphdb.OmniWarning, match=f"on '{column}' of .* is damaged") as told:
             assert ask(graph) == expected
         assert len(told) == 1
         assert ask(graph) == expected
@@ -162,7 +162,7 @@ def test_every_write_does_its_work_beside_damaged_indexes(whole: Path, how: str)
     damage(whole, how)
     before = people(whole)
     for write in WRITES.values():
-        with omnigraph.open(whole) as graph, quietly():
+        with omnigraphdb.open(whole) as graph, quietly():
             write(graph)
     expected = {**before, "p5": 9, "p8": 5, "p3": 3, "new0": 0, "new1": 1, "new2": 2}
     del expected["p6"]
@@ -170,7 +170,7 @@ def test_every_write_does_its_work_beside_damaged_indexes(whole: Path, how: str)
 
 
 def people(home: Path) -> dict[str, int]:
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         found = graph.table("Person")
     return dict(zip(found["name"].to_pylist(), found["age"].to_pylist(), strict=True))
 
@@ -178,7 +178,7 @@ def people(home: Path) -> dict[str, int]:
 @contextmanager
 def quietly() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", omnigraph.OmniWarning)
+        warnings.simplefilter("ignore", omnigraphdb.OmniWarning)
         yield
 
 
@@ -188,19 +188,19 @@ def quietly() -> Iterator[None]:
 @pytest.mark.parametrize("how", HOW)
 def test_damage_is_told_and_a_build_mends_it(whole: Path, how: str) -> None:
     damage(whole, how)
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         status = graph.index_status().indexes
         assert {str(one.state) for one in status} == {"damaged"}
         assert all(one.reason and not one.rows_indexed for one in status)
         found = {(one.check, one.branch) for one in graph.doctor()}
         assert found == {("damaged index", "main"), ("damaged index", "side")}
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         assert graph.ensure_indices().built == len(status)
         assert graph.ensure_indices().built == 0
         assert {one.branch for one in graph.doctor()} == {"side"}
         assert graph.ensure_indices(branch="side").built
         assert graph.doctor() == []
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         # A warning would be an error here.
         answers = [ask(graph) for _, ask in READS.values()]
         assert {str(one.state) for one in graph.index_status().indexes} == {"ready"}
@@ -209,14 +209,14 @@ def test_damage_is_told_and_a_build_mends_it(whole: Path, how: str) -> None:
 
 def test_a_read_only_handle_reads_beside_a_damaged_index(whole: Path) -> None:
     damage(whole, "gone", frozenset({"id"}))
-    with omnigraph.open(whole, read_only=True) as graph, pytest.warns(omnigraph.OmniWarning):
+    with omnigraphdb.open(whole, read_only=True) as graph, pytest.warns(omnigraphdb.OmniWarning):
         assert READS["point"][1](graph) == [{"p.age": 77}]
 
 
 def test_a_load_builds_a_damaged_index_anew_once_it_knows(whole: Path) -> None:
     damage(whole, "gone", frozenset({"id"}))
-    with omnigraph.open(whole) as graph:
-        with pytest.warns(omnigraph.OmniWarning):
+    with omnigraphdb.open(whole) as graph:
+        with pytest.warns(omnigraphdb.OmniWarning):
             READS["point"][1](graph)
         WRITES["load"](graph)
         status = [one for one in graph.index_status().indexes if one.table_key == PERSON]
@@ -225,7 +225,7 @@ def test_a_load_builds_a_damaged_index_anew_once_it_knows(whole: Path) -> None:
 
 def test_a_branch_that_reads_the_indexes_of_main_builds_its_own(whole: Path) -> None:
     damage(whole, "cut", frozenset({"id"}))
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         status = graph.index_status(branch="side").indexes
         damaged = {one.table_key for one in status if one.state == "damaged"}
         assert damaged == {PERSON, "edge:Knows"}
@@ -236,11 +236,11 @@ def test_a_branch_that_reads_the_indexes_of_main_builds_its_own(whole: Path) -> 
 
 
 def test_compaction_goes_on_beside_damaged_indexes(whole: Path) -> None:
-    with omnigraph.open(whole, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.open(whole, config={"maintenance": "off"}) as graph:
         for number in range(4):
             graph.mutate(f'query q() {{ insert Person {{ name: "late{number}" }} }}')
     damage(whole, "cut")
-    with omnigraph.open(whole) as graph:
+    with omnigraphdb.open(whole) as graph:
         with quietly():
             report = graph.optimize()
         assert [one.table_key for one in report.tables if one.committed]
@@ -253,20 +253,20 @@ def test_compaction_goes_on_beside_damaged_indexes(whole: Path) -> None:
 
 def test_a_search_over_a_damaged_deletion_file_ends(whole: Path) -> None:
     """A thread of Lance panics over one of these bytes, and a search would wait for it without end."""
-    with omnigraph.open(whole, read_only=True) as graph:
+    with omnigraphdb.open(whole, read_only=True) as graph:
         at = graph._engine.view(MAIN).snapshot.entries[PERSON].at
     (file,) = (whole / at.path / "_deletions").iterdir()
     script = f"""
-        import pathlib, omnigraph
+        import pathlib, omnigraphdb
         file = pathlib.Path({str(file)!r})
         content = file.read_bytes()
         for place in range(235, 238):
             file.write_bytes(content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1:])
             for query in {[SEARCH, NEAREST]!r}:
-                with omnigraph.open({str(whole)!r}) as graph:
+                with omnigraphdb.open({str(whole)!r}) as graph:
                     try:
                         graph.query(query)
-                    except omnigraph.errors.StorageError as error:
+                    except omnigraphdb.errors.StorageError as error:
                         print(error.storage_kind, error)
     """
     ended = subprocess.run(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFoundError
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFoundError
+from omnigraphdb.storage.counters import Cost, counting
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 
@@ -21,7 +21,7 @@ def add(graph: Graph, name: str, branch: str = "main") -> None:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as made:
         add(made, "Ada")
         made.branch_create("review")
         add(made, "Bo", "review")
@@ -95,7 +95,7 @@ def test_the_description_is_json_and_text_and_html(graph: Graph) -> None:
 
 
 def test_no_rows_are_read(graph: Graph) -> None:
-    with omnigraph.open(graph.uri, read_only=True) as fresh, counting() as costs:
+    with omnigraphdb.open(graph.uri, read_only=True) as fresh, counting() as costs:
         fresh.describe()
     assert costs[Cost.TABLE_SCANS] == 0
     assert 0 < costs[Cost.TABLE_OPENS] <= 2

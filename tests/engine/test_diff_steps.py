@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.comparisons import Change
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ChangeFeedGap, MergeConflicts, UserInputError
+import omnigraphdb
+from omnigraphdb.api.comparisons import Change
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ChangeFeedGap, MergeConflicts, UserInputError
 from tests.support.merge_ways import FEW, apply_step, in_steps, merge_by, merge_graph
 
 IN_STEPS = {"small_work_rows": 0, "small_work_bytes": 0}
@@ -27,7 +27,7 @@ def test_both_ways_list_the_same_changes(images: bool) -> None:
         work(graph)
         here = graph.diff("main", "side", images=images)
         assert (here.engine, here.changes != ()) == ("local", True)
-        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+        with omnigraphdb.open(graph.uri, config=IN_STEPS) as stepped:
             there = stepped.diff("main", "side", images=images, spark=False)
             assert stepped.doctor() == []
         assert there.changes == here.changes
@@ -39,7 +39,7 @@ def test_changes_go_to_a_file(tmp_path: Path) -> None:
         work(graph)
         expected = graph.diff("main", "side")
         for config in ({}, IN_STEPS):
-            with omnigraph.open(graph.uri, config=config) as opened:
+            with omnigraphdb.open(graph.uri, config=config) as opened:
                 found = opened.diff("main", "side", spark=False, out=tmp_path / "changes.jsonl")
             lines = (tmp_path / "changes.jsonl").read_text().splitlines()
             assert [json.loads(line) for line in lines] == expected.to_dict()["changes"]
@@ -50,7 +50,7 @@ def test_changes_go_to_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["memory", "steps"])
 def test_conflicts_go_to_a_file(tmp_path: Path, way: str) -> None:
-    from omnigraph.engine.merge.conflicts import parse_conflict_file
+    from omnigraphdb.engine.merge.conflicts import parse_conflict_file
 
     path = tmp_path / "conflicts.jsonl"
     with merge_graph() as graph:
@@ -74,11 +74,11 @@ def test_conflicts_are_a_frame(way: str) -> None:
         work(graph)
         config = {} if way == "memory" else IN_STEPS
         with (
-            omnigraph.open(graph.uri, config=config) as opened,
+            omnigraphdb.open(graph.uri, config=config) as opened,
             pytest.raises(MergeConflicts) as caught,
         ):
             opened.merge("side", rejects="frame", spark=False)
-    rows = omnigraph.rejects_frame(caught.value, engine="polars").to_dicts()
+    rows = omnigraphdb.rejects_frame(caught.value, engine="polars").to_dicts()
     assert len(rows) == caught.value.total > 1
     for row in rows:
         row |= {
@@ -86,10 +86,10 @@ def test_conflicts_are_a_frame(way: str) -> None:
             for side in ("base", "source", "target")
         }
     assert rows == [one.to_dict() for one in caught.value.conflicts]
-    arrow = omnigraph.rejects_frame(caught.value)
-    assert arrow.num_rows == len(omnigraph.rejects_frame(caught.value, engine="pandas"))
+    arrow = omnigraphdb.rejects_frame(caught.value)
+    assert arrow.num_rows == len(omnigraphdb.rejects_frame(caught.value, engine="pandas"))
     with pytest.raises(UserInputError, match="keeps no table"):
-        omnigraph.rejects_frame(UserInputError("x"))
+        omnigraphdb.rejects_frame(UserInputError("x"))
 
 
 # ---- the change feed
@@ -105,7 +105,7 @@ def test_a_feed_in_steps_lists_what_one_in_memory_lists() -> None:
         work(graph)
         here = graph.changes(branch="side", images=True, limit=1_000)
         assert (here.engine, "little enough" in here.reason) == ("local", True)
-        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+        with omnigraphdb.open(graph.uri, config=IN_STEPS) as stepped:
             there = stepped.changes(branch="side", images=True, limit=1_000, spark=False)
             assert (there, "in steps" in there.reason) == (here, True)
             assert there.to_dict()["reason"] == there.reason
@@ -116,14 +116,14 @@ def test_a_feed_in_steps_lists_what_one_in_memory_lists() -> None:
             rest = stepped.changes(branch="side", since=few.cursor, ops=["delete"], spark=False)
             assert rest == graph.changes(branch="side", since=few.cursor, ops=["delete"])
             assert stepped.doctor() == []
-        with omnigraph.open(graph.uri, config=IN_STEPS, read_only=True) as seen:
+        with omnigraphdb.open(graph.uri, config=IN_STEPS, read_only=True) as seen:
             assert "opened to be read" in seen.changes(branch="side").reason
 
 
 def test_changes_that_are_read_too_late_are_refused() -> None:
     with merge_graph() as graph:
         work(graph)
-        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+        with omnigraphdb.open(graph.uri, config=IN_STEPS) as stepped:
             blocks = list(stepped.changes_stream(branch="side", spark=False))
             with pytest.raises(UserInputError, match="read before the next commit"):
                 list(blocks[-1].changes)
@@ -134,7 +134,7 @@ def test_a_feed_in_steps_names_the_gap_that_one_in_memory_names() -> None:
         for n in range(6):
             graph.load([{"type": "P", "data": {"name": f"n{n}"}}], mode="append")
         graph.cleanup(keep=2, confirm=True)
-        with omnigraph.open(graph.uri, config=IN_STEPS) as stepped:
+        with omnigraphdb.open(graph.uri, config=IN_STEPS) as stepped:
             told = []
             for opened in (graph, stepped):
                 with pytest.raises(ChangeFeedGap) as caught:

@@ -2,15 +2,16 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.history.changes import Change
-from omnigraph.errors import NotFound, UserInputError
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.history.changes import Change
+from omnigraphdb.errors import MergeConflicts, NotFound, UserInputError
+from omnigraphdb.storage.counters import Cost, counting
 
 SCHEMA = "node P { name: String @key  n: I32?  note: String? }\nedge K: P -> P { w: I32? }"
 NAMES = ("a", "b", "c", "d")
@@ -57,7 +58,7 @@ def facts(changes: list[tuple[str, Change]]) -> list[object]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as made:
         yield made
 
 
@@ -104,6 +105,111 @@ def test_a_merge_leads_into_the_branch_that_it_brought(graph: Graph) -> None:
     gone = graph.history("P", "a")
     assert [(one.change.after or {})["n"] for one in gone] == [4, 3, 1]
     assert [one.reason for one in gone.gaps] == ["the branch that was merged is gone"]
+
+
+def test_a_merge_lists_what_it_brought_and_nothing_that_was_there(graph: Graph) -> None:
+    put(graph, "d", 1)
+    graph.branch_create("v")
+    put(graph, "c", 1)
+    inserted = graph.commits()[0].id
+    graph.branch_create("y")
+    remove(graph, "c", "y")
+    deleted = graph.commits(branch="y")[0].id
+    first = graph.merge("main", into="v").commit
+    put(graph, "a", 1, "v")
+    second = graph.merge("y", into="v").commit
+    assert first is not None
+    assert second is not None
+    assert [(one.commit.id, one.merges) for one in graph.history("P", "c", branch="v")] == [
+        (second.id, ()),
+        (deleted, (second.id,)),
+        (first.id, ()),
+        (inserted, (first.id,)),
+    ]
+
+
+# ---- random histories, against a walk over the graph of commits
+
+
+BRANCHES = ("main", "v", "y", "z")
+
+
+def make_history(graph: Graph, chance: random.Random, steps: int) -> None:
+    """Random inserts, updates, deletes, branches and merges in all directions; a merge with conflicts is not made."""
+    put(graph, "d", 0)
+    for number in range(steps):
+        there = [one.name for one in graph.branches()]
+        branch = chance.choice(there)
+        match chance.randrange(8):
+            case 0 if len(there) < len(BRANCHES):
+                graph.branch_create(BRANCHES[len(there)], from_branch=branch)
+            case 1 | 2 | 3 if len(there) > 1:
+                other = chance.choice([one for one in there if one != branch])
+                with suppress(MergeConflicts):
+                    graph.merge(other, into=branch)
+            case 4:
+                remove(graph, chance.choice(NAMES), branch)
+            case _:
+                put(graph, chance.choice(NAMES), number, branch)
+
+
+def list_expected(graph: Graph, id: str, branch: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Walk from the head to first parents, and into what each merge brought that its first parent had not."""
+    commits = {one.id: one for name in graph.branches() for one in graph.commits(branch=name.name)}
+    changed = {
+        one.id
+        for one in commits.values()
+        if one.parent is not None
+        and any(change.id == id for change in graph.commit_changes(one, types=["P"]).changes)
+    }
+
+    def list_ancestors(start: str | None) -> set[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            one = waiting.pop()
+            if one is not None and one not in found:
+                found.add(one)
+                waiting += [commits[one].parent, commits[one].merged_parent]
+        return found
+
+    def walk(
+        head: str | None, known: set[str], merges: tuple[str, ...]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        while head is not None and head not in known:
+            one = commits[head]
+            if head in changed:
+                yield head, merges
+                there = known | list_ancestors(one.parent)
+                if one.merged_parent is not None:
+                    yield from walk(one.merged_parent, there, (*merges, head))
+            head = one.parent
+
+    return list(walk(graph.commits(branch=branch)[0].id, set(), ()))
+
+
+def check_random_history(place: Path, seed: int, steps: int) -> None:
+    with omnigraphdb.init(place / f"g{seed}", SCHEMA, config={"maintenance": "off"}) as graph:
+        make_history(graph, random.Random(seed), steps)
+        for branch in graph.branches():
+            for name in NAMES:
+                history = graph.history("P", name, branch=branch.name)
+                found = [(one.commit.id, one.merges) for one in history]
+                assert not history.gaps
+                assert found == list_expected(graph, name, branch.name), (seed, branch.name, name)
+                assert len({one for one, _ in found}) == len(found), "a commit is listed once"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_equal_a_walk_over_the_commits(tmp_path: Path, seed: int) -> None:
+    check_random_history(tmp_path, seed, 22)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_many_random_histories_equal_a_walk_over_the_commits(tmp_path: Path) -> None:
+    for seed in range(100, 400):
+        check_random_history(tmp_path, seed, 40)
 
 
 def test_a_branch_that_is_adopted_shows_its_changes(graph: Graph) -> None:
@@ -160,7 +266,7 @@ def test_few_versions_are_opened_whatever_the_history_holds(graph: Graph) -> Non
     """A handle that has opened nothing opens the versions around each change of the entity, and no other."""
 
     def count() -> int:
-        with omnigraph.open(graph.uri, read_only=True) as fresh, counting() as costs:
+        with omnigraphdb.open(graph.uri, read_only=True) as fresh, counting() as costs:
             assert len(fresh.history("P", "a")) == 2
             return costs[Cost.TABLE_OPENS]
 

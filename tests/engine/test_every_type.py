@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 
 VALUES: dict[str, object] = {
     "I32": 1,
@@ -28,7 +28,7 @@ ENOUGH = 1_200
 @pytest.mark.parametrize("rows", [3, ENOUGH])
 def test_a_row_is_found_changed_and_removed(tmp_path: Path, kind: str, rows: int) -> None:
     schema = f"node Thing {{ key: String @key  n: I64 @unique  day: Date? @unique  of: {kind}? }}"
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         graph.load(
             [
                 {"type": "Thing", "data": {"key": f"it's {n}", "n": n, "of": VALUES[kind]}}
@@ -44,7 +44,7 @@ def test_a_row_is_found_changed_and_removed(tmp_path: Path, kind: str, rows: int
         assert found is not None
         assert found["n"] == -1
         clash = 'query q() { update Thing set { day: date("2024-01-01") } where key = "it\'s 2" }'
-        with pytest.raises(omnigraph.errors.OmniError, match="unique"):
+        with pytest.raises(omnigraphdb.errors.OmniError, match="unique"):
             graph.mutate(clash)
         graph.mutate('query q() { delete Thing where key = "it\'s 2" }')
         assert graph.entity("Thing", "it's 2") is None

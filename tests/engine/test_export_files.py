@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.history import export_files
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.history import export_files
 from tests.support.maintenance import SCHEMA, content, scattered
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import FileFormat
+    from omnigraphdb.api.types import FileFormat
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_json_lines_in_many_files_load_to_the_same_graph(graph: Graph, tmp_path:
     assert sorted(one.file for one in report.parts) == sorted(
         str(one) for one in (tmp_path / "out").iterdir()
     )
-    with omnigraph.init(tmp_path / "copy", SCHEMA) as copy:
+    with omnigraphdb.init(tmp_path / "copy", SCHEMA) as copy:
         copy.load(tmp_path / "out", mode="append")
         assert content(copy) == content(graph)
 
@@ -70,14 +70,14 @@ def test_an_old_commit_is_exported_as_it_was(graph: Graph, tmp_path: Path) -> No
 def test_what_cannot_be_exported_is_refused_before_a_file_is_written(
     graph: Graph, tmp_path: Path, given: dict[str, object], reason: str
 ) -> None:
-    with pytest.raises(omnigraph.OmniError, match=reason):
+    with pytest.raises(omnigraphdb.OmniError, match=reason):
         graph.export_files(**({"directory": tmp_path / "out"} | given))  # type: ignore[arg-type]
     assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_directory_that_holds_files_is_left_alone(graph: Graph, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(omnigraph.OmniError, match="not empty"):
+    with pytest.raises(omnigraphdb.OmniError, match="not empty"):
         graph.export_files(tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "mine"
 

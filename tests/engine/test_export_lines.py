@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Thing {
@@ -75,7 +75,7 @@ def _things() -> Iterator[dict[str, Any]]:
 def graph(tmp_path: Path) -> Iterator[Graph]:
     records: list[dict[str, Any]] = [{"type": "Thing", "data": data} for data in _things()]
     records += [{"edge": "Near", "from": "0000", "to": "0001", "data": {"how": 1e-7}}]
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(records, mode="append")
         yield graph
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.history import by_id
-from omnigraph.limits import ORDERED_PART_BYTES, ORDERED_WIDE_BYTES
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.history import by_id
+from omnigraphdb.limits import ORDERED_PART_BYTES, ORDERED_WIDE_BYTES
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -25,7 +25,7 @@ WIDE, NARROW = 1_500, 120_000
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     """Tables of wide and of narrow rows, too large to be sorted in memory, with changed, removed and added rows."""
     drawn = random.Random(3)
-    with omnigraph.init(tmp_path_factory.mktemp("order") / "g", SCHEMA) as opened:
+    with omnigraphdb.init(tmp_path_factory.mktemp("order") / "g", SCHEMA) as opened:
         docs = drawn.sample(range(WIDE), WIDE)
         opened.load(
             pa.table(

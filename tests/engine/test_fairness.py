@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.settled import assert_settled
 from tests.support.writers import in_threads
 
@@ -24,7 +24,7 @@ TIMES = [pytest.param(60.0, 3, marks=pytest.mark.soak), (8.0, 8)]
 def test_writers_of_every_kind_progress_beside_one_another(
     seconds: float, part: int, tmp_path: Path
 ) -> None:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     graph.load([{"type": "Person", "data": {"name": f"u{n}"}} for n in range(4)], mode="append")
     ended = threading.Event()
     landed: dict[str, int] = {}

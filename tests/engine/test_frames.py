@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import CursorRejected, NotFound, QueryError, UserInputError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import CursorRejected, NotFound, QueryError, UserInputError
 from tests.support.frame_graphs import (
     apply_changes,
     make_chain,
@@ -20,7 +20,7 @@ from tests.support.frame_graphs import (
     read_state,
     writing,
 )
-from tests.support.random_reads import read_texts
+from tests.support.random_reads import REQUIRED, read_texts
 
 AGES = "query q() { match { $p: Person  $p.age >= 0 } return { $p.name as name, $p.age as age } order { $p.name } }"
 
@@ -64,11 +64,11 @@ def test_a_thousand_queries_give_the_same_frame(text: str, harbour: Graph) -> No
 
 def assert_same_frame(text: str, harbour: Graph) -> None:
     try:
-        expected = harbour.query(text).rows
+        expected = harbour.query(text, REQUIRED).rows
     except QueryError:
         reject()
-    assert harbour.query_frame(text, engine="arrow").to_pylist() == expected
-    assert harbour.query_frame(text, engine="polars").to_dicts() == expected
+    assert harbour.query_frame(text, REQUIRED, engine="arrow").to_pylist() == expected
+    assert harbour.query_frame(text, REQUIRED, engine="polars").to_dicts() == expected
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_property_that_means_two_types_is_in_the_frames_of_its_types_only(tmp_
     schema = (
         "node A { k: String @key  n: I64?  type: String? }\nnode B { k: String @key  n: String? }"
     )
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         graph.load([{"type": "A", "data": {"k": "x", "n": 1, "type": "mine"}}], mode="append")
         frames = graph.frames()
         assert frames.vertices.to_pylist() == [{"id": "x", "type": "A", "k": "x"}]

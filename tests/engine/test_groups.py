@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import MutationResult
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine import joint_commit
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
-from omnigraph.ids import MAIN, TableKey, Version
-from omnigraph.limits import GROUP_MEMBERS_MAX
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import Commit, MutationResult
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.engine import joint_commit
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraphdb.ids import MAIN, TableKey, Version
+from omnigraphdb.limits import GROUP_MEMBERS_MAX
 from tests.support.joined import write_together
 from tests.support.once import once
 from tests.support.settled import assert_settled
@@ -34,7 +34,7 @@ SET = "query put($name: String, $age: I32) { update Person set { age: $age } whe
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA, config=QUIET)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA, config=QUIET)
     people = [{"type": "Person", "data": {"name": n, "age": 0}} for n in "ab"]
     graph.load([*people, {"type": "City", "data": {"name": "Ghent"}}], mode="append")
     return graph
@@ -48,9 +48,15 @@ def names(graph: Graph, at: str | None = None) -> list[str]:
     return sorted(graph.table("Person", at=at)["name"].to_pylist())
 
 
-def commits_of(told: list[object]) -> list[omnigraph.Commit]:
+def commits_of(told: list[object]) -> list[omnigraphdb.Commit]:
     results = [one for one in told if isinstance(one, MutationResult)]
     return [one.commit for one in results if one.commit is not None]
+
+
+def prefix(commit_id: str, commits: list[Commit]) -> str:
+    """The shortest start that names the commit: two ids of one millisecond may differ in the last letter."""
+    starts = (commit_id[:length] for length in range(4, len(commit_id) + 1))
+    return next(start for start in starts if sum(c.id.startswith(start) for c in commits) == 1)
 
 
 def test_each_member_has_a_commit_and_its_own_past(graph: Graph) -> None:
@@ -67,11 +73,11 @@ def test_each_member_has_a_commit_and_its_own_past(graph: Graph) -> None:
     assert all(newer.created_at > older.created_at for older, newer in pairwise(shown[-3:]))
     for count, commit in enumerate(made, 1):
         assert names(graph, commit.id) == ["a", "b", *(f"n{n}" for n in range(count))]
-        assert names(graph, commit.id[:24]) == names(graph, commit.id)
+        assert names(graph, prefix(commit.id, shown)) == names(graph, commit.id)
         (change,) = graph.commit_changes(commit.id).changes
         assert change.id == f"n{count - 1}"
     assert [c.id for c in graph.diff(made[0].id, made[2].id).changes] == ["n1", "n2"]
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         assert names(reader, made[1].id) == ["a", "b", "n0", "n1"]
     assert_settled(graph)
 
@@ -133,7 +139,7 @@ def test_a_member_that_fails_leaves_and_only_its_caller_hears_of_it(graph: Graph
 def test_inserts_of_one_key_in_one_group_leave_one_row(tmp_path: Path) -> None:
     """Rows that were prepared before the group are kept where their ids are new, and prepared again where they are not."""
     schema = "node Plain { name: String @key  n: I32? }"
-    graph = omnigraph.init(tmp_path / "plain", schema, config=QUIET)
+    graph = omnigraphdb.init(tmp_path / "plain", schema, config=QUIET)
     text = "query put($name: String, $n: I32) { insert Plain { name: $name, n: $n } }"
 
     def put(name: str, n: int) -> Any:
@@ -158,7 +164,7 @@ def test_updates_of_different_rows_share_a_group_and_of_one_row_have_one_winner(
         return lambda: graph.mutate(SET, {"name": name, "age": age})
 
     told = write_together(graph, [put("a", 1), put("b", 2), put("a", 3)])
-    assert isinstance(told[2], omnigraph.ManifestConflict)
+    assert isinstance(told[2], omnigraphdb.ManifestConflict)
     made = commits_of(told)
     assert made[0].group == made[1].group is not None
     ages = {row["name"]: row["age"] for row in graph.table("Person").to_pylist()}
@@ -177,14 +183,14 @@ def test_a_write_that_needs_more_than_one_commit_is_published_alone(graph: Graph
 
 
 def test_writers_of_other_branches_and_handles_are_no_members(graph: Graph) -> None:
-    other = omnigraph.open(graph.uri, config=QUIET)
+    other = omnigraphdb.open(graph.uri, config=QUIET)
     told = write_together(graph, [add(graph, "x"), add(other, "y")])
     assert [commit.group for commit in commits_of(told)] == [None, None]
     assert names(graph) == ["a", "b", "x", "y"]
 
 
 def test_a_group_has_a_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.joint_commit.GROUP_MEMBERS_MAX", 3)
+    monkeypatch.setattr("omnigraphdb.engine.joint_commit.GROUP_MEMBERS_MAX", 3)
     assert GROUP_MEMBERS_MAX == 64
     told = write_together(graph, [add(graph, f"n{n}") for n in range(5)])
     groups = [commit.group for commit in commits_of(told)]
@@ -193,7 +199,7 @@ def test_a_group_has_a_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_branch_does_not_begin_amid_a_group(graph: Graph) -> None:
     first, last = commits_of(write_together(graph, [add(graph, "x"), add(graph, "y")]))
-    with pytest.raises(omnigraph.UserInputError, match="in one swap"):
+    with pytest.raises(omnigraphdb.UserInputError, match="in one swap"):
         graph.branch_create("side", at=first.id)
     graph.branch_create("side", at=last.id)
     assert names(graph.on("side")) == ["a", "b", "x", "y"]
@@ -203,7 +209,7 @@ def test_a_branch_does_not_begin_amid_a_group(graph: Graph) -> None:
 def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(
     graph: Graph, switch: str
 ) -> None:
-    writer = omnigraph.open(graph.uri, config={**QUIET, "unofficial_lance": switch})
+    writer = omnigraphdb.open(graph.uri, config={**QUIET, "unofficial_lance": switch})
     seen: list[dict[str, Any]] = []
 
     def look() -> None:
@@ -227,7 +233,7 @@ def test_the_sidecar_of_a_group_names_its_members_and_is_refused_by_number(
 
 def stray_append(graph: Graph) -> Callable[[], None]:
     """An append of a stranger, who takes no locks, as another program would not."""
-    engine = omnigraph.open(graph.uri, config=QUIET)._engine
+    engine = omnigraphdb.open(graph.uri, config=QUIET)._engine
 
     def append() -> None:
         at = engine.manifest.current("main").snapshot.entries["node:Person"].at  # type: ignore[index,arg-type]
@@ -243,7 +249,7 @@ def stray_append(graph: Graph) -> Callable[[], None]:
 def test_a_stranger_who_moves_a_table_under_a_group_sends_its_members_on_alone(
     graph: Graph,
 ) -> None:
-    official = omnigraph.open(graph.uri, config={**QUIET, "unofficial_lance": "off"})
+    official = omnigraphdb.open(graph.uri, config={**QUIET, "unofficial_lance": "off"})
     with armed(Failpoint.GROUP_MEMBER_LANDED, stray_append(graph)):
         told = write_together(official, [add(official, name) for name in "xyz"])
     assert [commit.group for commit in commits_of(told)] == [None] * 3
@@ -268,7 +274,7 @@ def test_a_reader_of_a_version_that_somebody_else_made_does_not_hear_of_the_grou
     with armed(Failpoint.GROUP_MEMBER_LANDED, once(read_stray)):
         told = write_together(graph, [add(graph, name) for name in "xyz"])
     assert counts == [entry.row_count + 1]
-    assert all(isinstance(one, omnigraph.DriftError) for one in told)
+    assert all(isinstance(one, omnigraphdb.DriftError) for one in told)
     assert names(graph) == ["a", "b"]
     assert graph.pending_recoveries() == []
 
@@ -279,6 +285,6 @@ def test_a_stranger_who_moves_a_table_before_any_draft_landed_is_left_to_repair(
     """As for a writer alone: nothing of the group is there, so that nothing is rolled back."""
     with armed(Failpoint.GROUP_MEMBER_LANDED, stray_append(graph)):
         told = write_together(graph, [add(graph, name) for name in "xyz"])
-    assert all(isinstance(one, omnigraph.DriftError) for one in told)
+    assert all(isinstance(one, omnigraphdb.DriftError) for one in told)
     assert names(graph) == ["a", "b"]
     assert graph.pending_recoveries() == []

@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-import omnigraph
-from omnigraph.errors import UserInputError
+import omnigraphdb
+from omnigraphdb.errors import UserInputError
 
 MOMENT = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
 VECTOR = [[float(i + j) for j in range(8)] for i in range(3)]
@@ -95,8 +95,8 @@ FRAMES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FRAMES)
 def test_the_proposal_loads_the_data_and_loses_nothing(tmp_path: Path, name: str) -> None:
     frames = {key: pa.table(frame) for key, frame in FRAMES[name].items()}
-    proposal = omnigraph.infer_schema(FRAMES[name])
-    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    proposal = omnigraphdb.infer_schema(FRAMES[name])
+    graph = omnigraphdb.init(str(tmp_path / "g"), proposal.source)
     renamed = {
         key: frame.rename_columns(
             [proposal.renames.get(key, {}).get(column, column) for column in frame.column_names]
@@ -122,7 +122,7 @@ def test_the_proposal_loads_the_data_and_loses_nothing(tmp_path: Path, name: str
 
 def test_choices_and_their_evidence() -> None:
     merged = {key: frame for frames in FRAMES.values() for key, frame in frames.items()}
-    proposal = omnigraph.infer_schema(merged)
+    proposal = omnigraphdb.infer_schema(merged)
     chosen = {one.place: one.chosen for one in proposal.choices}
     assert chosen["Ticket.state"] == "enum(closed, on-hold, open)"
     assert chosen["Paper.embedding"] == "Vector(8)"
@@ -136,7 +136,7 @@ def test_choices_and_their_evidence() -> None:
 
 def test_texts_of_csv_keep_their_leading_zeros(tmp_path: Path) -> None:
     (tmp_path / "town.csv").write_text("zip,people,rate,big\n01234,5,0.5,true\n98765,,1e3,false\n")
-    proposal = omnigraph.infer_schema(tmp_path / "town.csv")
+    proposal = omnigraphdb.infer_schema(tmp_path / "town.csv")
     assert proposal.source.splitlines() == [
         "node Town {",
         "  zip: String @key",
@@ -145,7 +145,7 @@ def test_texts_of_csv_keep_their_leading_zeros(tmp_path: Path) -> None:
         "  big: Bool",
         "}",
     ]
-    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    graph = omnigraphdb.init(str(tmp_path / "g"), proposal.source)
     graph.load({"Town": tmp_path / "town.csv"}, mode="append")
     assert graph.entity("Town", "01234") is not None
 
@@ -158,22 +158,22 @@ def test_a_file_of_records_and_of_rows(tmp_path: Path) -> None:
     ]
     path = tmp_path / "pets.jsonl"
     path.write_text("\n".join(map(json.dumps, records)))
-    proposal = omnigraph.infer_schema(path)
-    graph = omnigraph.init(str(tmp_path / "g"), proposal.source)
+    proposal = omnigraphdb.infer_schema(path)
+    graph = omnigraphdb.init(str(tmp_path / "g"), proposal.source)
     assert graph.load(path, mode="append").total_rows == 3
     assert "edge Likes: Pet -> Pet {\n  since: Date\n}" in proposal.source
     rows = tmp_path / "mixed_bag.jsonl"
     rows.write_text('{"a": 1, "b": "x"}\n{"a": 2.5, "c": [1]}\n')
     assert (
         "node MixedBag {\n  a: F64\n  b: String?\n  c: [I64]?\n}"
-        in omnigraph.infer_schema(rows).source
+        in omnigraphdb.infer_schema(rows).source
     )
 
 
 def test_no_more_is_read_than_said(tmp_path: Path) -> None:
     path = tmp_path / "row.parquet"
     pq.write_table(pa.table({"n": list(range(1000)), "s": [f"k{i}" for i in range(1000)]}), path)
-    proposal = omnigraph.infer_schema(path, rows_max=100)
+    proposal = omnigraphdb.infer_schema(path, rows_max=100)
     assert dict(proposal.rows_read) == {"Row": 100}
     assert "n: I64?" in proposal.source
     assert [(one.place, one.risk) for one in proposal.risks] == [
@@ -194,7 +194,7 @@ def test_no_more_is_read_than_said(tmp_path: Path) -> None:
 )
 def test_wrong_sources_are_refused(source: Any, fact: str) -> None:
     with pytest.raises(UserInputError) as caught:
-        omnigraph.infer_schema(source)
+        omnigraphdb.infer_schema(source)
     assert fact in str(caught.value)
 
 
@@ -205,12 +205,12 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ):
         (tmp_path / "rows.jsonl").write_text(text)
         with pytest.raises(UserInputError, match=fact):
-            omnigraph.infer_schema(tmp_path / "rows.jsonl")
+            omnigraphdb.infer_schema(tmp_path / "rows.jsonl")
 
 
 def test_a_column_whose_name_no_property_may_have_is_renamed() -> None:
     frame = pa.table({"id": [1, 1], "thing_id": ["a", "b"], "_rowid": [3, 4]})
-    proposal = omnigraph.infer_schema({"Thing": frame})
+    proposal = omnigraphdb.infer_schema({"Thing": frame})
     assert proposal.renames == {"Thing": {"id": "thing_id2", "_rowid": "thing_rowid"}}
     assert "thing_id: String @key" in proposal.source
     assert "thing_id2: I64" in proposal.source
@@ -225,7 +225,7 @@ def test_what_a_property_cannot_keep_is_a_risk() -> None:
             "price": pa.array([Decimal("10.50"), Decimal("0")], pa.decimal128(20, 4)),
         }
     )
-    assert omnigraph.infer_schema({"Sale": fine}).risks == ()
+    assert omnigraphdb.infer_schema({"Sale": fine}).risks == ()
     lossy = pa.table(
         {
             "at": pa.array([1_001, None], pa.timestamp("us")),
@@ -234,7 +234,7 @@ def test_what_a_property_cannot_keep_is_a_risk() -> None:
             "time": pa.array([5, None], pa.time64("us")),
         }
     )
-    risks = {one.place: one.risk for one in omnigraph.infer_schema({"Sale": lossy}).risks}
+    risks = {one.place: one.risk for one in omnigraphdb.infer_schema({"Sale": lossy}).risks}
     assert risks == {
         "Sale.at": "a DateTime has milliseconds, which 1 of 2 values exceed",
         "Sale.price": "an F64 has some 15 digits, which 1 of 2 values exceed",
@@ -258,7 +258,7 @@ def test_every_kind_of_frame_is_sampled_alike(tmp_path: Path) -> None:
         "file": tmp_path / "thing.parquet",
     }
     found = {
-        kind: omnigraph.infer_schema({"Thing": one}, rows_max=100) for kind, one in kinds.items()
+        kind: omnigraphdb.infer_schema({"Thing": one}, rows_max=100) for kind, one in kinds.items()
     }
     assert {kind: one.source for kind, one in found.items()} == dict.fromkeys(
         kinds, "node Thing {\n  code: String @key\n  n: I64?\n}"
@@ -275,12 +275,12 @@ def test_a_stream_is_read_no_further_than_the_sample() -> None:
             yield pa.record_batch({"n": [number]})
 
     stream = pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), produce())
-    omnigraph.infer_schema({"Number": stream}, rows_max=10)
+    omnigraphdb.infer_schema({"Number": stream}, rows_max=10)
     assert len(read) == 11
 
 
 def test_a_graph_gets_types_beside_its_own(tmp_path: Path) -> None:
-    graph = omnigraph.init(str(tmp_path / "g"), "node Port { code: I64 @key }")
+    graph = omnigraphdb.init(str(tmp_path / "g"), "node Port { code: I64 @key }")
     graph.load([{"type": "Port", "data": {"code": code}} for code in (1, 2)], mode="append")
     ships = pa.table({"name": ["Aida", "Bore"]})
     visits = pa.table({"ship": ["Aida", "Bore", "Aida"], "port": [1, 2, 2]})
@@ -310,9 +310,9 @@ def test_no_digit_of_a_csv_is_lost(tmp_path: Path, name: str) -> None:
     texts, expected = NUMBERS[name]
     path = tmp_path / "item.csv"
     path.write_text("code,n\n" + "".join(f"c{i},{one}\n" for i, one in enumerate(texts)))
-    proposal = omnigraph.infer_schema(path)
+    proposal = omnigraphdb.infer_schema(path)
     assert f"n: {expected}\n" in proposal.source
-    with omnigraph.init(tmp_path / "g", proposal.source) as graph:
+    with omnigraphdb.init(tmp_path / "g", proposal.source) as graph:
         graph.load(path, type="Item", mode="append", spark=False)
         stored = graph.table("Item")["n"].to_pylist()
     for one, text in zip(stored, texts, strict=True):
@@ -324,7 +324,7 @@ def test_numbers_of_json_keep_their_digits_or_say_so(tmp_path: Path) -> None:
     rows = [{"code": "a", "wide": 2**63, "huge": 10**20 + 1, "mixed": 0.5, "list": [{"x": 1}]}]
     rows += [{"code": "b", "wide": 2**64 - 1, "huge": 1, "mixed": 2**53 + 1, "list": []}]
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    proposal = omnigraph.infer_schema(path)
+    proposal = omnigraphdb.infer_schema(path)
     assert "wide: U64" in proposal.source
     risks = {one.property_name: one.risk for one in proposal.risks}
     assert risks.keys() == {"huge", "mixed", "list"}
@@ -343,7 +343,7 @@ def test_values_of_several_kinds_are_told(tmp_path: Path, as_records: bool) -> N
     kept = [{"type": "Thing", "data": row} for row in rows] if as_records else rows
     path = tmp_path / "thing.jsonl"
     path.write_text("\n".join(map(json.dumps, kept)))
-    proposal = omnigraph.infer_schema(path)
+    proposal = omnigraphdb.infer_schema(path)
     ending = "and a load takes only texts; turn the column into texts first"
     assert {one.place: one.risk for one in proposal.risks} == {
         "Thing.size": f"JSON has number, text here, {ending}",
@@ -355,6 +355,6 @@ def test_edges_between_two_types_are_found_though_other_columns_hold_keys_by_cha
     people = pa.table({"id": ["1", "2", "3"], "age": [7, 8, 9]})
     things = pa.table({"sku": ["s1", "s2", "1"], "price": [1, 2, 3]})
     links = pa.table({"src": ["1", "2", "3"], "dst": ["s1", "s2", "1"]})
-    proposal = omnigraph.infer_schema({"Person": people, "Thing": things, "Buys": links})
+    proposal = omnigraphdb.infer_schema({"Person": people, "Thing": things, "Buys": links})
     assert "edge Buys: Person -> Thing" in proposal.source
     assert "node Thing {\n  sku: String @key\n  price: I64\n}" in proposal.source

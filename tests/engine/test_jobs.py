@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import Job
-from omnigraph.engine.jobs import JobKind, Jobs, JobState
-from omnigraph.limits import JOB_BEGIN_SECONDS, JOB_EXPIRE_SECONDS, JOB_RENEW_SECONDS
-from omnigraph.pipeline.progress import Progress
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.layout import JOBS, job_path
-from omnigraph.storage.store import open_store
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import Job
+from omnigraphdb.engine.jobs import JobKind, Jobs, JobState
+from omnigraphdb.limits import JOB_BEGIN_SECONDS, JOB_EXPIRE_SECONDS, JOB_RENEW_SECONDS
+from omnigraphdb.pipeline.progress import Progress
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.layout import JOBS, job_path
+from omnigraphdb.storage.store import open_store
 from tests.support.fault_objects import Failure, FaultObjects
 from tests.support.settled import assert_settled
 
@@ -33,7 +33,7 @@ PEOPLE = [{"type": "Person", "data": {"name": name}} for name in ("Ada", "Bo")]
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, actor="ada") as opened:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, actor="ada") as opened:
         yield opened
         assert_settled(opened)
 
@@ -60,8 +60,9 @@ def test_long_work_shows_itself_while_it_runs(graph: Graph, tmp_path: Path) -> N
     lines = graph.export_lines(branch="review")
     next(lines)
     more = [{"type": "Person", "data": {"name": "Cy"}}]
-    with ThreadPoolExecutor() as pool, omnigraph.open(graph.uri, read_only=True) as other:
+    with ThreadPoolExecutor() as pool, omnigraphdb.open(graph.uri, read_only=True) as other:
         load = pool.submit(lambda: graph.load(more, mode="append", branch="review", progress=park))
+        await_jobs(other, lambda jobs: len(jobs) == 2)
         index = pool.submit(lambda: graph.ensure_indices(progress=park))
         found = await_jobs(other, lambda jobs: len(jobs) == 3)
         go_on.set()
@@ -100,8 +101,8 @@ def test_work_that_fails_takes_its_record_with_it(graph: Graph) -> None:
 
 
 CHILD = """
-import sys, threading, omnigraph
-with omnigraph.open(sys.argv[1]) as graph:
+import sys, threading, omnigraphdb
+with omnigraphdb.open(sys.argv[1]) as graph:
     graph.load([{"type": "Person", "data": {"name": "Di"}}], mode="append", progress=lambda _: threading.Event().wait())
 """
 

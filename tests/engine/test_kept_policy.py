@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.policing import replace_policy
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.policing import replace_policy
+from omnigraphdb.errors import (
     ConflictError,
     FormatVersion,
     NotFoundError,
@@ -20,11 +20,11 @@ from omnigraph.errors import (
     ReadOnlyError,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, parked
-from omnigraph.ids import BranchName
-from omnigraph.manifest import stamp
-from omnigraph.manifest.records import MANIFEST_SCHEMA, ObjectType, head_row
-from omnigraph.policy import PolicyEngine
+from omnigraphdb.failpoints import Failpoint, parked
+from omnigraphdb.ids import BranchName
+from omnigraphdb.manifest import stamp
+from omnigraphdb.manifest.records import MANIFEST_SCHEMA, ObjectType, head_row
+from omnigraphdb.policy import PolicyEngine
 from tests.support.child import run_child
 from tests.support.settled import assert_settled
 
@@ -39,14 +39,14 @@ rules:
   - id: drafts
     allow: { actors: { group: team }, actions: [change], branch_scope: unprotected }
   - id: owners
-    allow: { actors: { group: owners }, actions: [change, branch_create, branch_merge, policy_change] }
+    allow: { actors: { group: owners }, actions: [read, change, branch_create, branch_merge, policy_change] }
 """
 STRICT = RULES.replace("team: [ada, bob]", "team: [ada]")
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made = omnigraph.init(tmp_path / "g", SCHEMA)
+    made = omnigraphdb.init(tmp_path / "g", SCHEMA)
     made.branch_create("draft")
     made.set_policy(RULES, actor="ada")
     return made
@@ -57,7 +57,7 @@ def add(graph: Graph, code: str, actor: str | None, branch: str = "main") -> Non
 
 
 def test_every_handle_asks_it(graph: Graph, tmp_path: Path) -> None:
-    with omnigraph.open(tmp_path / "g") as other:
+    with omnigraphdb.open(tmp_path / "g") as other:
         for handle in (graph, other, other.on("draft"), other.with_policy(None)):
             with pytest.raises(PolicyDenied, match="'bob' may not change branch 'main'"):
                 add(handle, "A", "bob")
@@ -69,12 +69,12 @@ def test_every_handle_asks_it(graph: Graph, tmp_path: Path) -> None:
 
 
 def write_as_bob(place: str) -> None:
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         add(graph, "child", "bob")
 
 
 def test_a_handle_that_is_open_sees_the_next_version(graph: Graph, tmp_path: Path) -> None:
-    with omnigraph.open(tmp_path / "g") as other:
+    with omnigraphdb.open(tmp_path / "g") as other:
         add(other, "A", "bob", "draft")
         graph.set_policy(STRICT, actor="ada")
         with pytest.raises(PolicyDenied, match="not in any group"):
@@ -85,9 +85,9 @@ def test_a_handle_that_is_open_sees_the_next_version(graph: Graph, tmp_path: Pat
 
 def test_a_handle_that_was_open_before_sees_the_first_version(tmp_path: Path) -> None:
     """Each writer comes from a handle that has not looked at main since the graph had no policy."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.branch_create("draft")
-        others = [omnigraph.open(tmp_path / "g", actor="eve") for _ in WRITERS]
+        others = [omnigraphdb.open(tmp_path / "g", actor="eve") for _ in WRITERS]
         graph.set_policy(RULES, actor="ada")
         for other, write in zip(others, WRITERS, strict=True):
             with pytest.raises(PolicyDenied, match="not in any group"):
@@ -124,9 +124,9 @@ def test_a_write_under_way_is_refused_when_the_policy_changes(
         except ConflictError as error:
             told.append(error)
 
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.branch_create("draft")
-        with parked(at) as park, omnigraph.open(tmp_path / "g") as other:
+        with parked(at) as park, omnigraphdb.open(tmp_path / "g") as other:
             thread = threading.Thread(target=write, args=(graph,))
             thread.start()
             assert park.reached.wait(30)
@@ -147,20 +147,20 @@ def test_a_release_that_knows_no_policies_cannot_write_beside_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str
 ) -> None:
     """The graph of an earlier release, with a handle of it, gets its first policy by this one."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.branch_create("draft")
     rows = graph._opened.manifest.rows
     for name in (None, "draft"):
         rows.set_metadata(rows.load(name), stamp.STAMP, "5")
     with monkeypatch.context() as earlier:
         earlier.setattr(stamp, "CURRENT", 5)
-        before = omnigraph.open(tmp_path / "g", read_only=True)
-    with omnigraph.open(tmp_path / "g") as graph:
+        before = omnigraphdb.open(tmp_path / "g", read_only=True)
+    with omnigraphdb.open(tmp_path / "g") as graph:
         graph.set_policy(RULES, actor="ada")
     monkeypatch.setattr(stamp, "CURRENT", 5)
-    with pytest.raises(FormatVersion, match="upgrade omnigraph"):
-        omnigraph.open(tmp_path / "g")
-    with pytest.raises(FormatVersion, match="upgrade omnigraph"):
+    with pytest.raises(FormatVersion, match="upgrade omnigraphdb"):
+        omnigraphdb.open(tmp_path / "g")
+    with pytest.raises(FormatVersion, match="upgrade omnigraphdb"):
         before._engine.view(BranchName(branch))
 
 
@@ -262,7 +262,7 @@ def test_of_two_changes_one_is_refused(graph: Graph) -> None:
 
 def test_a_reader_does_not_change_it(graph: Graph, tmp_path: Path) -> None:
     with (
-        omnigraph.open(tmp_path / "g", read_only=True) as reader,
+        omnigraphdb.open(tmp_path / "g", read_only=True) as reader,
         pytest.raises(ReadOnlyError),
     ):
         reader.set_policy(STRICT, actor="ada")
@@ -283,7 +283,7 @@ def test_one_that_cannot_be_read_allows_nothing(
     }
     added = pa.Table.from_pylist([damaged], schema=MANIFEST_SCHEMA)
     rows.swap(image, pa.concat_tables([added, head]), head_row("main"))  # type: ignore[arg-type]
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         for actor in ("ada", "bob", None):
             with pytest.raises(PolicyDenied, match="cannot be read"):
                 add(again, "A", actor, "draft")

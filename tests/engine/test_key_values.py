@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import DataError, QueryError, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import DataError, QueryError, UserInputError
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -31,7 +31,7 @@ FOLLOWED = {("1", "2"), ("2", "3")}
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load({"User": pa.table({"uid": [1, 2, 3]})}, mode="append")
         yield graph
         assert_settled(graph)
@@ -95,7 +95,7 @@ def test_integer_ends_name_nodes_by_their_key(
 ) -> None:
     source = SOURCES[kind](tmp_path)
     bound = 1 if in_steps else 1_000_000
-    with omnigraph.open(graph.uri, config={"small_work_bytes": bound}) as opened:
+    with omnigraphdb.open(graph.uri, config={"small_work_bytes": bound}) as opened:
         opened.load(source, mode="append", spark=False)
     graph.refresh()
     assert ends(graph) == FOLLOWED
@@ -105,7 +105,7 @@ def test_many_integer_ends_of_a_file_are_read_as_columns(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lines that Arrow cannot parse are read one by one, ten times as slowly."""
-    from omnigraph.pipeline.input import lines
+    from omnigraphdb.pipeline.input import lines
 
     read: list[Any] = []
     monkeypatch.setattr(lines, "_read_one_by_one", lambda *given: read.append(given))

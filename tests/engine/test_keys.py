@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import OperationState
-from omnigraph.errors import IdempotencyConflict, OmniError, PreconditionFailed, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import OperationState
+from omnigraphdb.errors import IdempotencyConflict, OmniError, PreconditionFailed, UserInputError
 from tests.support.keyed import INSERT, KEY, REQUESTS, describe, make_graph
 from tests.support.manifests import together
 from tests.support.settled import assert_settled, digest
@@ -21,7 +21,7 @@ BOTH = {"p": "b", "c": "y"}
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
     make_graph(str(tmp_path / "g"), "mutate")
-    with omnigraph.open(tmp_path / "g") as opened:
+    with omnigraphdb.open(tmp_path / "g") as opened:
         yield opened
 
 
@@ -39,12 +39,12 @@ def test_a_repeated_request_writes_nothing_and_gives_its_first_result(
     place = tmp_path / "g"
     make_graph(str(place), request_)
     run = REQUESTS[request_]
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         first = run(graph, KEY)
         after = describe(graph)
         second = run(graph, KEY)
         assert describe(graph) == after
-    with omnigraph.open(place) as again:
+    with omnigraphdb.open(place) as again:
         third = run(again, KEY)
         assert describe(again) == after
         assert again.operation(KEY).state is OperationState.LANDED
@@ -243,7 +243,7 @@ def test_a_dry_run_does_not_use_its_key(graph: Graph) -> None:
 
 def test_a_read_only_handle_tells_what_became_of_a_key(graph: Graph) -> None:
     made = add(graph)
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         assert reader.operation(KEY).commit == made.commit
         assert reader.operation("never").state is OperationState.NOT_LANDED
 

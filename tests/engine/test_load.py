@@ -13,13 +13,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  seen: DateTime?  tags: [String]?  sig: Vector(2)?  scan: Blob? }
@@ -37,7 +37,7 @@ RECORDS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         yield graph
         assert_settled(graph)
 
@@ -171,7 +171,7 @@ def test_nodes_and_edges_of_several_frames_are_one_commit(graph: Graph) -> None:
 
 def test_append_merge_and_overwrite_differ_in_what_they_do_to_what_is_there(graph: Graph) -> None:
     graph.load(RECORDS, mode="append")
-    with pytest.raises(omnigraph.KeyConflict):
+    with pytest.raises(omnigraphdb.KeyConflict):
         graph.load([RECORDS[2]], mode="append")
     graph.load([{"type": "Person", "data": {"name": "ada", "age": 1}}], mode="merge")
     ada = graph.entity("Person", "ada")
@@ -186,7 +186,7 @@ def test_a_merge_refuses_known_ids_of_types_that_are_append_only(graph: Graph) -
     ada = pa.table({"name": ["ada"]})
     graph.load({"Person": ada}, mode="append")
     knows = pa.table({"src": ["ada"], "dst": ["bo"]})
-    with pytest.raises(omnigraph.KeyConflict):
+    with pytest.raises(omnigraphdb.KeyConflict):
         graph.load({"Person": ada, "Knows": knows}, mode="merge", append_only=["Person"])
     bo = pa.table({"name": ["bo"]})
     graph.load({"Person": bo, "Knows": knows}, mode="merge", append_only=["Person"])
@@ -208,13 +208,13 @@ def test_a_merge_with_a_repeated_id_keeps_the_last_and_counts_what_came(graph: G
 @pytest.mark.parametrize(
     ("record", "error"),
     [
-        ({"edge": "Knows", "from": "ada", "to": "nobody"}, omnigraph.ReferentialError),
-        ({"edge": "Knows", "from": "bo", "to": "ada", "data": {"id": "k9"}}, omnigraph.ConstraintError),
+        ({"edge": "Knows", "from": "ada", "to": "nobody"}, omnigraphdb.ReferentialError),
+        ({"edge": "Knows", "from": "bo", "to": "ada", "data": {"id": "k9"}}, omnigraphdb.ConstraintError),
     ],
     ids=["endpoint", "cardinality"],
 )  # fmt: skip
 def test_a_broken_rule_in_any_mode_moves_no_table_and_the_next_load_works(
-    graph: Graph, mode: "Mode", record: dict[str, Any], error: type[omnigraph.OmniError]
+    graph: Graph, mode: "Mode", record: dict[str, Any], error: type[omnigraphdb.OmniError]
 ) -> None:
     graph.load(RECORDS, mode="append")
     before = graph.snapshot().to_dict()
@@ -233,9 +233,9 @@ def test_an_overwrite_interrupted_before_its_publish_is_completed_by_the_next_op
     graph: Graph,
 ) -> None:
     graph.load(RECORDS, mode="append")
-    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         graph.load([{"type": "Note", "data": {"id": "n9", "text": "new"}}], mode="overwrite")
-    reopened = omnigraph.open(graph.uri)
+    reopened = omnigraphdb.open(graph.uri)
     assert [r["data"]["id"] for r in exported(reopened, types=["Note"])] == ["n9"]
     assert_settled(reopened)
 
@@ -247,10 +247,10 @@ def test_an_overwrite_that_was_overtaken_is_the_callers_to_repeat(graph: Graph) 
     def overwrite() -> None:
         try:
             graph.load([{"type": "Note", "data": {"id": "o", "text": "o"}}], mode="overwrite")
-        except omnigraph.OmniError as error:
+        except omnigraphdb.OmniError as error:
             raised.append(error)
 
-    from omnigraph.failpoints import parked
+    from omnigraphdb.failpoints import parked
 
     with parked(Failpoint.PREPARED) as park:
         thread = threading.Thread(target=overwrite)
@@ -259,7 +259,7 @@ def test_an_overwrite_that_was_overtaken_is_the_callers_to_repeat(graph: Graph) 
         graph.load([{"type": "Note", "data": {"id": "a", "text": "a"}}], mode="append")
         park.release()
         thread.join(PARK_SECONDS_MAX)
-    assert [type(one) for one in raised] == [omnigraph.ManifestConflict]
+    assert [type(one) for one in raised] == [omnigraphdb.ManifestConflict]
     assert sorted(r["data"]["id"] for r in exported(graph, types=["Note"])) == ["a", "n1"]
 
 
@@ -269,7 +269,7 @@ def test_an_overwrite_that_was_overtaken_is_the_callers_to_repeat(graph: Graph) 
 def test_a_missing_branch_is_forked_only_when_a_base_is_named(graph: Graph) -> None:
     graph.load(RECORDS, mode="append")
     note = [{"type": "Note", "data": {"id": "b", "text": "b"}}]
-    with pytest.raises(omnigraph.NotFound):
+    with pytest.raises(omnigraphdb.NotFound):
         graph.load(note, mode="append", branch="side")
     made = graph.load(note, mode="append", branch="side", from_branch="main")
     assert (made.branch, made.base_branch, made.branch_created) == ("side", "main", True)
@@ -287,7 +287,7 @@ def test_a_missing_branch_is_forked_only_when_a_base_is_named(graph: Graph) -> N
 
 def test_a_load_that_is_refused_does_not_leave_a_branch_behind(graph: Graph) -> None:
     for bad in ({"edge": "Knows", "from": "x", "to": "y"}, {"type": "Note", "data": {}}):
-        with pytest.raises(omnigraph.UserInputError):
+        with pytest.raises(omnigraphdb.UserInputError):
             graph.load([bad], mode="append", branch="side", from_branch="main")
     assert [branch.name for branch in graph.branches()] == ["main"]
 
@@ -298,13 +298,13 @@ def test_a_load_that_is_refused_does_not_leave_a_branch_behind(graph: Graph) -> 
 def test_a_file_is_never_held_whole(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.pipeline.input.lines.BLOCK_BYTES", 2_000)
+    monkeypatch.setattr("omnigraphdb.pipeline.input.lines.BLOCK_BYTES", 2_000)
     path = tmp_path / "many.jsonl"
     path.write_text(
         lines([{"type": "Person", "data": {"name": f"p{i:04}", "age": i}} for i in range(500)])
     )
     seen: list[int] = []
-    from omnigraph.pipeline.input import lines as reading
+    from omnigraphdb.pipeline.input import lines as reading
 
     original = reading.take_block
 
@@ -319,7 +319,7 @@ def test_a_file_is_never_held_whole(
     assert graph.table("Person")["age"].to_pylist() == list(range(500))
     bad = tmp_path / "bad.jsonl"
     bad.write_text(path.read_text() + '{"type": "Person", "data": {"name": "p0007"}}\n')
-    with pytest.raises(omnigraph.ConstraintError) as caught:
+    with pytest.raises(omnigraphdb.ConstraintError) as caught:
         graph.load(bad, mode="overwrite")
     assert "line 8" in str(caught.value)
     assert "line 501" in str(caught.value)
@@ -348,9 +348,9 @@ def test_a_value_that_is_held_already_is_known_however_it_is_spelled(
     tmp_path: Path, stored: dict[str, Any], brought: dict[str, Any], shown: str
 ) -> None:
     schema = "node Stone { name: String @key  place: F64? @unique  at: DateTime? @unique }"
-    with omnigraph.init(tmp_path / "stones", schema) as graph:
+    with omnigraphdb.init(tmp_path / "stones", schema) as graph:
         graph.load([{"type": "Stone", "data": {"name": "a", **stored}}], mode="append")
-        with pytest.raises(omnigraph.ConstraintError, match=f"'{shown}' is held by 'a' and 'b'"):
+        with pytest.raises(omnigraphdb.ConstraintError, match=f"'{shown}' is held by 'a' and 'b'"):
             graph.load([{"type": "Stone", "data": {"name": "b", **brought}}], mode="append")
         assert_settled(graph)
 
@@ -358,9 +358,9 @@ def test_a_value_that_is_held_already_is_known_however_it_is_spelled(
 def test_properties_may_have_the_names_of_helper_columns(tmp_path: Path) -> None:
     schema = "node Odd { name: String @key  __given: I32? @unique  __row: I32?  __holder: I32? @unique(__row, __holder) }"
     data = {"name": "a", "__given": 1, "__row": 2, "__holder": 3}
-    with omnigraph.init(tmp_path / "odd", schema) as graph:
+    with omnigraphdb.init(tmp_path / "odd", schema) as graph:
         graph.load([{"type": "Odd", "data": data}], mode="append")
-        with pytest.raises(omnigraph.ConstraintError, match="__given"):
+        with pytest.raises(omnigraphdb.ConstraintError, match="__given"):
             graph.load([{"type": "Odd", "data": data | {"name": "b"}}], mode="append")
         assert graph.entity("Odd", "a") == {"id": "a"} | data
 
@@ -375,8 +375,8 @@ def test_files_that_are_read_together_report_their_problems_file_by_file(
     schema = "node Person { name: String @key  age: I32?  size: I32? }"
     config = {"small_work_bytes": 0, "small_work_rows": 0} if steps else None
     files = [tmp_path / f"{name}.csv" for name in cells]
-    with omnigraph.init(tmp_path / "g", schema, config=config) as graph:
-        with pytest.raises(omnigraph.DataError) as caught:
+    with omnigraphdb.init(tmp_path / "g", schema, config=config) as graph:
+        with pytest.raises(omnigraphdb.DataError) as caught:
             graph.load({"Person": files}, mode="append", spark=False)
         problems = caught.value.details["data_errors"]
         told = [(Path(str(one["file"])).stem, one["record"], one["property"]) for one in problems]

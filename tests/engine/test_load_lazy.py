@@ -13,9 +13,9 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import DataError, OmniError, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import DataError, OmniError, UserInputError
 
 SCHEMA = """
 node Thing { key: String @key  n: I64?  at: DateTime?  day: Date?  tags: [String]?  mood: enum(a, b)? }
@@ -42,7 +42,7 @@ def table() -> pa.Table:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as made:
         yield made
 
 
@@ -84,9 +84,9 @@ def test_a_query_of_duckdb_is_loaded_as_it_is_computed(graph: Graph, table: pa.T
 
 def test_a_large_lazy_frame_is_loaded_in_steps(tmp_path: Path, table: pa.Table) -> None:
     config = {"small_work_rows": 100}
-    with omnigraph.init(tmp_path / "g", SCHEMA):
+    with omnigraphdb.init(tmp_path / "g", SCHEMA):
         pass
-    with omnigraph.open(tmp_path / "g", config=config) as graph:
+    with omnigraphdb.open(tmp_path / "g", config=config) as graph:
         done = graph.load(polars.from_arrow(table).lazy(), type="Thing", mode="append", spark=False)  # type: ignore[union-attr]
         assert "past" in done.reason or "steps" in done.reason, done.reason
         assert graph.snapshot().tables()["node:Thing"] == ROWS
@@ -146,7 +146,7 @@ def test_a_problem_in_an_array_names_the_file_and_the_item(
     ]
     path.write_text(json.dumps([*RECORDS, *wrong]))
     with (
-        omnigraph.init(tmp_path / "in.omni", SCHEMA, config=config) as graph,
+        omnigraphdb.init(tmp_path / "in.omni", SCHEMA, config=config) as graph,
         pytest.raises(OmniError) as refused,
     ):
         graph.load(path, mode="append", spark=False)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import ReferentialError
-from omnigraph.pipeline.progress import Progress
+import omnigraphdb
+from omnigraphdb.errors import ReferentialError
+from omnigraphdb.pipeline.progress import Progress
 from tests.support.settled import assert_settled
 
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "loading.md"
@@ -22,7 +22,7 @@ def test_the_five_records_of_the_page_are_loaded_as_it_says(tmp_path: Path) -> N
     schema = "node Person { age: I32? }\nedge Knows: Person -> Person"
     file = tmp_path / "five.jsonl"
     file.write_text(lines)
-    with omnigraph.init(tmp_path / "g", schema, config=IN_STEPS) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema, config=IN_STEPS) as graph:
         graph.load([{"type": "Person", "data": {"id": "bo", "age": 39}}], mode="append")
         steps: list[Progress] = []
         with pytest.raises(ReferentialError) as caught:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConfigError, LockTimeout
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConfigError, LockTimeout
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.child import ParkedChild, run_parked_child
 from tests.support.s3 import Bucket
 from tests.support.schema_changes import change, made
@@ -33,14 +33,14 @@ class Place:
     options: Mapping[str, str] | None = None
 
     def open(self, **config: Any) -> Graph:
-        return omnigraph.open(
+        return omnigraphdb.open(
             self.uri, storage_options=self.options, config={"lock_wait": WAIT} | config
         )
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(BASE, mode="append")
     return Place(str(tmp_path / "g"))
 
@@ -122,7 +122,7 @@ def test_a_thread_of_the_same_process_is_waited_for_as_long(place: Place) -> Non
 @pytest.mark.s3
 def test_the_lease_of_a_live_writer_is_waited_for_as_long(bucket: Bucket) -> None:
     place = Place(f"{bucket.uri}/g", bucket.storage_options)
-    with omnigraph.init(place.uri, SCHEMA, storage_options=place.options) as graph:
+    with omnigraphdb.init(place.uri, SCHEMA, storage_options=place.options) as graph:
         graph.load(BASE, mode="append")
     graph = place.open()
     arguments = (place.uri, "insert", "main", "1", "ada", place.options)
@@ -140,5 +140,5 @@ def test_the_wait_is_a_setting_with_a_bound(place: Place, monkeypatch: pytest.Mo
         with pytest.raises(ConfigError, match="lock_wait"):
             place.open(lock_wait=wrong)
     monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT", "1.5")
-    with omnigraph.open(place.uri) as graph:
+    with omnigraphdb.open(place.uri) as graph:
         assert graph._engine.committer.locks.wait == 1.5

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import HistoryReclaimed
-from omnigraph.ids import MAIN, BranchName, CommitId
-from omnigraph.manifest.change import Change, Draft
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind, GraphCommit
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.layout import NEWEST
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import HistoryReclaimed
+from omnigraphdb.ids import MAIN, BranchName, CommitId
+from omnigraphdb.manifest.change import Change, Draft
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind, GraphCommit
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.layout import NEWEST
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I64? }"
@@ -31,7 +31,7 @@ OFF = {"maintenance": "off"}
 def long_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph of many commits, the first of them under a key, and a tag on the second."""
     path = tmp_path_factory.mktemp("long") / "g"
-    with omnigraph.init(path, SCHEMA, config=OFF) as graph:
+    with omnigraphdb.init(path, SCHEMA, config=OFF) as graph:
         graph.mutate(ADD, {"name": "p0"}, idempotency_key="first")
         for number in range(1, COMMITS):
             graph.mutate(ADD, {"name": f"p{number}"})
@@ -44,7 +44,7 @@ def long_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graph(long_graph: Path, tmp_path: Path) -> Iterator[Graph]:
     """A handle on a copy that has seen nothing yet."""
     shutil.copytree(long_graph, tmp_path / "g")
-    with omnigraph.open(tmp_path / "g", config=OFF) as opened:
+    with omnigraphdb.open(tmp_path / "g", config=OFF) as opened:
         yield opened
         assert_settled(opened)
 
@@ -55,7 +55,7 @@ def manifest_of(graph: Graph) -> Manifest:
 
 def first_commit(graph: Graph) -> GraphCommit:
     """The oldest commit that wrote a row, read by another handle."""
-    with omnigraph.open(graph.uri, read_only=True) as other:
+    with omnigraphdb.open(graph.uri, read_only=True) as other:
         return manifest_of(other).current(MAIN).lineage.commits[1]
 
 
@@ -137,7 +137,7 @@ def test_a_commit_that_landed_long_ago_is_recognised(graph: Graph) -> None:
 def test_an_open_finds_the_newest_version_whatever_is_noted(graph: Graph, noted: str) -> None:
     graph.mutate(ADD, {"name": "new"})
     (Path(graph.uri) / NEWEST).write_text(noted)
-    with omnigraph.open(graph.uri, read_only=True) as other:
+    with omnigraphdb.open(graph.uri, read_only=True) as other:
         assert other.commits(limit=1) == graph.commits(limit=1)
 
 
@@ -147,6 +147,6 @@ def test_an_open_finds_the_newest_version_after_a_cleanup(graph: Graph) -> None:
         graph.mutate(ADD, {"name": f"new{number}"})
     removed = graph.cleanup(keep=1, confirm=True).manifest
     assert removed.versions_removed > 0
-    with omnigraph.open(graph.uri, read_only=True) as other:
+    with omnigraphdb.open(graph.uri, read_only=True) as other:
         assert other.commits(limit=1) == graph.commits(limit=1)
         assert manifest_of(other).current(MAIN).version > noted["version"] + 3

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import BranchExists
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import BranchExists
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.joined import write_together
 from tests.support.once import once
 from tests.support.s3 import Bucket
@@ -23,7 +23,7 @@ TABLE = r"(nodes|edges)/[^/]+/_versions/"
 
 
 def made(bucket: CountingBucket | Bucket) -> Graph:
-    graph = omnigraph.init(f"{bucket.uri}/g", SCHEMA, storage_options=bucket.storage_options)
+    graph = omnigraphdb.init(f"{bucket.uri}/g", SCHEMA, storage_options=bucket.storage_options)
     graph.load(BASE, mode="append")
     return graph
 
@@ -81,7 +81,7 @@ def test_a_graph_that_was_made_is_recognised(counting_bucket: CountingBucket, ke
 def test_a_branch_of_another_is_never_taken_for_ones_own(bucket: Bucket) -> None:
     made(bucket).close()
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    handles = [omnigraph.open(uri, storage_options=options) for _ in range(3)]
+    handles = [omnigraphdb.open(uri, storage_options=options) for _ in range(3)]
 
     def create(graph: Graph, name: str) -> bool:
         try:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import omnigraph
-from omnigraph.ids import MAIN, node_key
+import omnigraphdb
+from omnigraphdb.ids import MAIN, node_key
 
 
 def test_what_another_process_keeps_open_is_of_the_graph_that_was_seen(tmp_path: Path) -> None:
     place, found = tmp_path / "g", []
     for names in ("ab", "xyz"):
         shutil.rmtree(place, ignore_errors=True)
-        with omnigraph.init(place, "node A { k: String @key }") as graph:
+        with omnigraphdb.init(place, "node A { k: String @key }") as graph:
             graph.load({"A": pa.table({"k": list(names)})}, mode="append")
             at = graph._engine.view(MAIN).snapshot.entry(node_key("A")).at
             # As a task receives it; both graphs have the same table at the same version.

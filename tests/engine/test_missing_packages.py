@@ -19,10 +19,10 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
-import omnigraph
+import omnigraphdb
 from pathlib import Path
 
-graph = omnigraph.init(sys.argv[1], "node Person { name: String @key } edge Knows: Person -> Person")
+graph = omnigraphdb.init(sys.argv[1], "node Person { name: String @key } edge Knows: Person -> Person")
 rows = graph.query("query q() { match { $p: Person } return { $p.name } }")
 ABSENT.remove("scipy")
 degrees = graph.project(nodes=["Person"], edges=["Knows"]).degrees()
@@ -41,22 +41,22 @@ CALLS = {
     "scipy": lambda: graph.project(nodes=["Person"], edges=["Knows"]),
     "pyspark of a query": lambda: graph.query("query q() { match { $p: Person } return { $p.name } }", spark=True),
     "pyspark of maintenance": lambda: graph.optimize(spark=True),
-    "pyspark": lambda: __import__("omnigraph.spark"),
-    "cedarpy": lambda: omnigraph.open(sys.argv[1], actor="b", policy=Path(sys.argv[2])).query("query q() { match { $p: Person } return { $p.name } }"),
+    "pyspark": lambda: __import__("omnigraphdb.spark"),
+    "cedarpy": lambda: omnigraphdb.open(sys.argv[1], actor="b", policy=Path(sys.argv[2])).query("query q() { match { $p: Person } return { $p.name } }"),
 }
 found = {}
 for name, call in CALLS.items():
     try:
         call()
-    except omnigraph.errors.ConfigError as error:
+    except omnigraphdb.errors.ConfigError as error:
         found[name] = [str(error), error.hint]
 print(json.dumps(found))
 """
 
 EXTRAS = {
-    "cedarpy": "'omnigraph[policy]'",
-    "pyspark": "'omnigraph[spark]'",
-    "scipy": "'omnigraph[analytics]'",
+    "cedarpy": "'omnigraphdb[policy]'",
+    "pyspark": "'omnigraphdb[spark]'",
+    "scipy": "'omnigraphdb[analytics]'",
 }
 CALLS = (
     "pandas", "pandas of scores", "polars", "polars of scores", "duckdb", "networkx", "scipy",

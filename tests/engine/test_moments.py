@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFound
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key }"
@@ -17,7 +17,7 @@ COUNT = "query n() { match { $p: Person } return { count($p) as n } }"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         for name in ("ada", "bo"):
             graph.load([{"type": "Person", "data": {"name": name}}], mode="append")
         yield graph

@@ -8,13 +8,13 @@ from pathlib import Path
 import obstore
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import GraphClosed, NotFound, OmniWarning, ReadOnlyError, StorageError
-from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.cloud import StoreObjects, open_objects
-from omnigraph.storage.objects.protocol import Objects
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import GraphClosed, NotFound, OmniWarning, ReadOnlyError, StorageError
+from omnigraphdb.failpoints import Failpoint, Injected, armed
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.cloud import StoreObjects, open_objects
+from omnigraphdb.storage.objects.protocol import Objects
 from tests.support.old_graphs import downgrade
 from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled, digest
@@ -28,7 +28,7 @@ def person(name: str) -> dict[str, object]:
 
 def made(root: Path, *branches: str) -> None:
     """A graph with a fork and lazy branches."""
-    with omnigraph.init(root, SCHEMA) as graph:
+    with omnigraphdb.init(root, SCHEMA) as graph:
         graph.load([person("Ada")], mode="append")
         for branch in branches:
             graph.branch_create(branch)
@@ -43,7 +43,7 @@ def names(graph: Graph, branch: str = "main") -> list[str]:
 def test_a_moved_graph_without_branches_is_just_a_graph(tmp_path: Path) -> None:
     made(tmp_path / "old")
     (tmp_path / "old").rename(tmp_path / "new")
-    with omnigraph.open(tmp_path / "new") as graph:
+    with omnigraphdb.open(tmp_path / "new") as graph:
         assert names(graph) == ["Ada", "Bo"]
         graph.branch_create("here")
         graph.load([person("Cy")], mode="append", branch="here")
@@ -58,13 +58,13 @@ def test_opening_a_moved_graph_with_branches_says_so_and_main_works(
     made(tmp_path / "old", "side")
     (tmp_path / "old").rename(tmp_path / "new")
     with pytest.warns(OmniWarning, match=r"'side'.*moved or copied") as told:
-        graph = omnigraph.open(tmp_path / "new", read_only=read_only)
+        graph = omnigraphdb.open(tmp_path / "new", read_only=read_only)
     assert str(tmp_path / "old") in str(told[0].message)
     assert names(graph) == ["Ada", "Bo"]
     with pytest.raises(StorageError, match="moved or copied") as caught:
         names(graph, "side")
     assert str(tmp_path / "old") in str(caught.value)
-    assert f"omnigraph relocate {tmp_path / 'new'}" in (caught.value.hint or "")
+    assert f"omnigraphdb relocate {tmp_path / 'new'}" in (caught.value.hint or "")
     assert [one.check for one in graph.doctor()] == ["moved graph"]
     graph.close()
 
@@ -73,7 +73,7 @@ def test_a_copy_whose_branches_still_read_the_original_is_noticed(tmp_path: Path
     made(tmp_path / "old", "side")
     shutil.copytree(tmp_path / "old", tmp_path / "copy")
     with pytest.warns(OmniWarning, match="moved or copied"):
-        omnigraph.open(tmp_path / "copy").close()
+        omnigraphdb.open(tmp_path / "copy").close()
 
 
 WRITES: dict[str, Callable[[Graph], object]] = {
@@ -108,7 +108,7 @@ def test_nothing_is_written_through_the_branch_of_a_copy(
         unchanged = digest(tmp_path / "copy")
         with pytest.raises(StorageError, match="moved or copied") as caught:
             write(graph)
-        assert f"omnigraph relocate {tmp_path / 'copy'}" in (caught.value.hint or "")
+        assert f"omnigraphdb relocate {tmp_path / 'copy'}" in (caught.value.hint or "")
         assert digest(tmp_path / "copy") == unchanged
         assert names(graph, "side") == ["Ada", "side"]
         graph.load([person("Cy")], mode="append")
@@ -122,7 +122,7 @@ def test_nothing_is_written_through_the_branch_of_a_copy(
 def open_moved(root: Path) -> Graph:
     """Open a graph that says of its branches that it was moved."""
     with pytest.warns(OmniWarning, match="moved or copied"):
-        return omnigraph.open(root)
+        return omnigraphdb.open(root)
 
 
 def use(graph: Graph) -> None:
@@ -141,7 +141,7 @@ def use(graph: Graph) -> None:
 def make_nested(root: Path) -> None:
     """A graph with a branch of a branch, a lazy one, and a deleted row."""
     made(root, "side")
-    with omnigraph.open(root) as graph:
+    with omnigraphdb.open(root) as graph:
         graph.branch_create("nested/below", from_branch="side")
         graph.load([person("below")], mode="append", branch="nested/below")
         graph.mutate('query m() { delete Person where name = "side" }', branch="nested/below")
@@ -155,20 +155,20 @@ def test_a_copy_that_was_relocated_is_a_graph_of_its_own(tmp_path: Path, place: 
     make_nested(tmp_path / "old")
     shutil.copytree(tmp_path / "old", tmp_path / place)
     before = digest(tmp_path / "old")
-    done = omnigraph.relocate(tmp_path / place)
+    done = omnigraphdb.relocate(tmp_path / place)
     assert dict(done.branches) == dict.fromkeys(
         ["lazy", "nested/below", "side"], str(tmp_path / "old")
     )
     assert done.files_rewritten > 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        graph = omnigraph.open(tmp_path / place)
+        graph = omnigraphdb.open(tmp_path / place)
     assert names(graph, "nested/below") == ["Ada", "below"]
     use(graph)
     graph.close()
     assert digest(tmp_path / "old") == before
     shutil.rmtree(tmp_path / "old")
-    with omnigraph.open(tmp_path / place) as graph:
+    with omnigraphdb.open(tmp_path / place) as graph:
         assert names(graph, "side") == ["Ada", "later on side", "side"]
         for branch in graph.branches():
             for commit in graph.commits(branch=branch.name, limit=1):
@@ -181,7 +181,7 @@ def test_a_handle_relocates_its_graph_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "old").rename(tmp_path / "new")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OmniWarning)
-        graph = omnigraph.open(tmp_path / "new", config={"lock_wait": 7})
+        graph = omnigraphdb.open(tmp_path / "new", config={"lock_wait": 7})
     derived = graph.on("side")
     with pytest.raises(StorageError):
         graph.load([person("Cy")], mode="append", branch="side")
@@ -192,7 +192,7 @@ def test_a_handle_relocates_its_graph_and_goes_on(tmp_path: Path) -> None:
         derived.branches()
     assert_settled(graph)
     graph.close()
-    with omnigraph.open(tmp_path / "new", read_only=True) as reader, pytest.raises(ReadOnlyError):
+    with omnigraphdb.open(tmp_path / "new", read_only=True) as reader, pytest.raises(ReadOnlyError):
         reader.relocate()
 
 
@@ -200,11 +200,11 @@ def test_a_moved_graph_is_relocated_there_and_back(tmp_path: Path) -> None:
     make_nested(tmp_path / "old")
     for source, target in (("old", "new"), ("new", "old")):
         (tmp_path / source).rename(tmp_path / target)
-        assert omnigraph.relocate(tmp_path / target).files_rewritten > 3
-        assert omnigraph.relocate(tmp_path / target).to_dict() == {
+        assert omnigraphdb.relocate(tmp_path / target).files_rewritten > 3
+        assert omnigraphdb.relocate(tmp_path / target).to_dict() == {
             "uri": str(tmp_path / target), "branches": [], "files_rewritten": 0,
         }  # fmt: skip
-        with omnigraph.open(tmp_path / target) as graph:
+        with omnigraphdb.open(tmp_path / target) as graph:
             assert names(graph, "side") == ["Ada", "side"]
             assert_settled(graph)
 
@@ -214,10 +214,10 @@ def test_a_graph_that_lies_where_it_was_made_is_left_alone(tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "g")
     before = digest(tmp_path / "g")
     for name in ("g", "link"):
-        assert omnigraph.relocate(tmp_path / name).files_rewritten == 0
+        assert omnigraphdb.relocate(tmp_path / name).files_rewritten == 0
     assert digest(tmp_path / "g") == before
     with pytest.raises(NotFound):
-        omnigraph.relocate(tmp_path / "nowhere")
+        omnigraphdb.relocate(tmp_path / "nowhere")
 
 
 def test_a_link_from_the_old_place_can_go_after_relocating(tmp_path: Path) -> None:
@@ -226,10 +226,10 @@ def test_a_link_from_the_old_place_can_go_after_relocating(tmp_path: Path) -> No
     (tmp_path / "old").symlink_to(tmp_path / "new")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        omnigraph.open(tmp_path / "new").close()
-    assert omnigraph.relocate(tmp_path / "new").files_rewritten > 3
+        omnigraphdb.open(tmp_path / "new").close()
+    assert omnigraphdb.relocate(tmp_path / "new").files_rewritten > 3
     (tmp_path / "old").unlink()
-    with omnigraph.open(tmp_path / "new") as graph:
+    with omnigraphdb.open(tmp_path / "new") as graph:
         use(graph)
 
 
@@ -237,15 +237,15 @@ def test_a_write_that_was_interrupted_on_a_branch_is_settled_after_relocating(
     tmp_path: Path,
 ) -> None:
     made(tmp_path / "old", "side")
-    graph = omnigraph.open(tmp_path / "old")
+    graph = omnigraphdb.open(tmp_path / "old")
     with armed(Failpoint.TABLES_COMMITTED), pytest.raises(Injected):
         graph.load([person("late")], mode="append", branch="side")
     shutil.copytree(tmp_path / "old", tmp_path / "copy")
     before = digest(tmp_path / "old")
     with pytest.raises(StorageError, match=r"recovery of .* is refused"):
-        omnigraph.open(tmp_path / "copy")
-    omnigraph.relocate(tmp_path / "copy")
-    with omnigraph.open(tmp_path / "copy") as copy:
+        omnigraphdb.open(tmp_path / "copy")
+    omnigraphdb.relocate(tmp_path / "copy")
+    with omnigraphdb.open(tmp_path / "copy") as copy:
         assert names(copy, "side") == ["Ada", "late", "side"]
         assert_settled(copy)
     assert digest(tmp_path / "old") == before
@@ -255,12 +255,12 @@ def test_a_copy_whose_history_lies_in_tables_of_its_own_is_relocated_with_them(
     tmp_path: Path,
 ) -> None:
     made(tmp_path / "old", "side")
-    with omnigraph.open(tmp_path / "old") as graph:
+    with omnigraphdb.open(tmp_path / "old") as graph:
         commits = [commit.id for commit in graph.commits(branch="side")]
         downgrade(graph)
     (tmp_path / "old").rename(tmp_path / "new")
-    omnigraph.relocate(tmp_path / "new")
-    with omnigraph.open(tmp_path / "new") as graph:
+    omnigraphdb.relocate(tmp_path / "new")
+    with omnigraphdb.open(tmp_path / "new") as graph:
         assert [commit.id for commit in graph.commits(branch="side")] == commits
         graph.load([person("new")], mode="append", branch="side")
         assert len(graph.commits(branch="side")) == len(commits) + 1
@@ -275,11 +275,11 @@ def test_a_branch_manifest_that_is_no_manifest_is_named_and_left(tmp_path: Path,
     whole = broken.read_bytes()
     broken.write_bytes(whole[: len(whole) - cut] if cut else b"")
     with pytest.raises(StorageError, match=broken.name) as caught:
-        omnigraph.relocate(tmp_path / "new")
+        omnigraphdb.relocate(tmp_path / "new")
     assert "cannot be given another address" in str(caught.value)
     broken.write_bytes(whole)
-    omnigraph.relocate(tmp_path / "new")
-    with omnigraph.open(tmp_path / "new") as graph:
+    omnigraphdb.relocate(tmp_path / "new")
+    with omnigraphdb.open(tmp_path / "new") as graph:
         assert_settled(graph)
 
 
@@ -288,7 +288,7 @@ def test_a_graph_opened_by_another_spelling_of_its_place_was_not_moved(tmp_path:
     (tmp_path / "link").symlink_to(tmp_path / "g")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with omnigraph.open(tmp_path / "link") as graph:
+        with omnigraphdb.open(tmp_path / "link") as graph:
             assert names(graph, "side") == ["Ada", "side"]
 
 
@@ -302,12 +302,12 @@ def test_a_graph_is_not_made_on_a_store_that_ignores_conditions(
     uri, options = f"{counting_bucket.uri}/g", counting_bucket.storage_options
     counting_bucket.behave(ignore_conditions=True)
     with pytest.raises(StorageError, match="conditional puts"):
-        omnigraph.init(uri, SCHEMA, storage_options=options)
+        omnigraphdb.init(uri, SCHEMA, storage_options=options)
     assert [
         r for r in counting_bucket.requests() if r.method == "PUT" and "__locks" not in r.key
     ] == []
     counting_bucket.behave()
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load([person("Ada")], mode="append")
         assert names(graph) == ["Ada"]
 
@@ -317,7 +317,7 @@ def test_a_copied_prefix_is_refused_and_relocated_like_a_directory(
     counting_bucket: CountingBucket,
 ) -> None:
     uri, options = f"{counting_bucket.uri}/g", counting_bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load([person("Ada")], mode="append")
         graph.branch_create("side")
         graph.load([person("side")], mode="append", branch="side")
@@ -325,19 +325,19 @@ def test_a_copied_prefix_is_refused_and_relocated_like_a_directory(
     before = copy_prefix(bucket, "g", "copy")
     copied = f"{counting_bucket.uri}/copy"
     with pytest.warns(OmniWarning, match="moved or copied"):
-        graph = omnigraph.open(copied, storage_options=options)
+        graph = omnigraphdb.open(copied, storage_options=options)
     with pytest.raises(StorageError, match=f"address of the graph it was made in, '{uri}'"):
         graph.load([person("new")], mode="append", branch="side")
     graph.close()
-    assert omnigraph.relocate(copied, storage_options=options).branches == {"side": uri}
-    with omnigraph.open(copied, storage_options=options) as graph:
+    assert omnigraphdb.relocate(copied, storage_options=options).branches == {"side": uri}
+    with omnigraphdb.open(copied, storage_options=options) as graph:
         graph.load([person("new")], mode="append", branch="side")
         bucket.delete_prefix("g")
         assert names(graph, "side") == ["Ada", "new", "side"]
         assert graph.merge("side").outcome == "fast_forward"
         assert_settled(graph)
     assert before
-    assert omnigraph.relocate(copied, storage_options=options).files_rewritten == 0
+    assert omnigraphdb.relocate(copied, storage_options=options).files_rewritten == 0
 
 
 def copy_prefix(bucket: Objects, source: str, target: str) -> list[str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.snapshot import Snapshot
-from omnigraph.errors import OmniError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.errors import OmniError
 from tests.support.odd_arguments import call_oddly, is_foreign, list_methods
 from tests.support.settled import assert_settled, fingerprint
 
@@ -24,7 +24,7 @@ LEFT_ALONE = frozenset({"close", "show", "schema_apply", "set_policy"})
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     place = tmp_path_factory.mktemp("odd") / "g"
-    with omnigraph.init(place, SCHEMA, config={"maintenance": "off"}) as made:
+    with omnigraphdb.init(place, SCHEMA, config={"maintenance": "off"}) as made:
         people = [{"type": "Person", "data": {"name": name, "age": 1}} for name in "ab"]
         made.load([*people, {"edge": "Knows", "from": "a", "to": "b"}], mode="append")
         made.ensure_indices()
@@ -94,8 +94,8 @@ def test_a_call_of_a_snapshot_refuses_what_it_cannot_take(
 
 FUNCTIONS = [
     name
-    for name in sorted(omnigraph.__all__)
-    if inspect.isfunction(getattr(omnigraph, name)) and name != "show"
+    for name in sorted(omnigraphdb.__all__)
+    if inspect.isfunction(getattr(omnigraphdb, name)) and name != "show"
 ]
 
 
@@ -104,7 +104,7 @@ def test_a_function_of_the_package_refuses_what_it_cannot_take(
     graph: Graph, folder: Path, name: str
 ) -> None:
     usual = required(name, folder) | {"uri": graph.uri, "url": "http://127.0.0.1:9"}
-    for found in call_oddly(name, getattr(omnigraph, name), usual):
+    for found in call_oddly(name, getattr(omnigraphdb, name), usual):
         assert not is_foreign(found[-1]), found
         if isinstance(found[-1], Graph):
             found[-1].close()
@@ -125,5 +125,5 @@ def test_a_flag_is_true_or_false(graph: Graph, flag: Any) -> None:
         lambda: graph.explain(READ, profile=flag),
         lambda: graph.path("Person", "a", "Person", "b", undirected=flag),
     ):
-        with pytest.raises(omnigraph.UserInputError, match="True or False"):
+        with pytest.raises(omnigraphdb.UserInputError, match="True or False"):
             call()

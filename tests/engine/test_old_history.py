@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.manifest.stamp import stamp_of
-from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.manifest.stamp import stamp_of
+from omnigraphdb.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS
 from tests.support.old_graphs import downgrade
 from tests.support.settled import digest
 
@@ -27,7 +27,7 @@ def names(graph: Graph, branch: str) -> list[str]:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A graph of shape 3 with a branch; both have commits of their own."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         add(graph, "shared")
         graph.branch_create("side")
         for number in range(3):
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_an_old_graph_keeps_its_history_when_it_is_written(home: Path) -> None:
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         assert len(graph.commits(branch="side")) == 5
         add(graph, "late", "side")
         assert len(graph.commits(branch="side")) == 6
@@ -47,10 +47,10 @@ def test_an_old_graph_keeps_its_history_when_it_is_written(home: Path) -> None:
 
 
 def test_a_migrated_branch_needs_its_old_history_no_more(home: Path) -> None:
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         add(graph, "late", "side")
     lose_ref(home)
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         assert len(graph.commits(branch="side")) == 6
         assert {b.name: b.head for b in graph.branches()}["side"] == graph.commits(branch="side")[
             0
@@ -84,17 +84,17 @@ def lose_actors(home: Path) -> None:
 def test_a_branch_whose_old_history_is_lost_is_not_stamped_and_can_be_read(
     home: Path, lose: Callable[[Path], None]
 ) -> None:
-    omnigraph.open(home).close()
+    omnigraphdb.open(home).close()
     lose(home)
     before = digest(home)
-    with omnigraph.open(home) as graph:
-        with pytest.raises(omnigraph.StorageError, match=LEGACY_COMMITS) as caught:
+    with omnigraphdb.open(home) as graph:
+        with pytest.raises(omnigraphdb.StorageError, match=LEGACY_COMMITS) as caught:
             add(graph, "late", "side")
         assert "side" in str(caught.value)
         assert names(graph, "side") == ["shared", "side 0", "side 1", "side 2"]
         assert stamp_of(graph._engine.manifest.rows.load("side").metadata) == 3
         assert graph.pending_recoveries() == []
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         assert names(graph, "side") == ["shared", "side 0", "side 1", "side 2"]
     assert _without_data(digest(home)) == _without_data(before)
 
@@ -110,10 +110,10 @@ def test_a_graph_whose_old_history_is_damaged_opens_read_only_and_is_not_stamped
 ) -> None:
     lose(home)
     before = digest(home)
-    with pytest.raises(omnigraph.StorageError, match="could not be read") as caught:
-        omnigraph.open(home)
+    with pytest.raises(omnigraphdb.StorageError, match="could not be read") as caught:
+        omnigraphdb.open(home)
     assert "read-only" in str(caught.value.hint)
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         assert names(graph, "main") == ["main", "shared"]
         assert stamp_of(graph._engine.manifest.rows.load(None).metadata) == 3
     assert digest(home) == before
@@ -121,7 +121,7 @@ def test_a_graph_whose_old_history_is_damaged_opens_read_only_and_is_not_stamped
 
 def test_a_branch_whose_old_history_is_lost_can_be_deleted(home: Path) -> None:
     lose_ref(home)
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         graph.branch_delete("side")
         add(graph, "late")
         assert names(graph, "main") == ["late", "main", "shared"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import PolicyConfigError, PolicyDenied, UserInputError
-from omnigraph.policy import PolicyAction, PolicyEngine, ResourceScope
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import PolicyConfigError, PolicyDenied, UserInputError
+from omnigraphdb.policy import PolicyAction, PolicyEngine, ResourceScope
 
 SCHEMA = "node Port { code: String @key  rank: F64? }\nedge Feeds: Port -> Port"
 ADD = 'query add() { insert Port { code: "B" } }'
@@ -24,7 +24,7 @@ groups:
 protected_branches: [main]
 rules:
   - id: all
-    allow: { actors: { group: may }, actions: [change, schema_apply, branch_create, branch_delete, branch_merge, maintain] }
+    allow: { actors: { group: may }, actions: [read, change, schema_apply, branch_create, branch_delete, branch_merge, maintain] }
   - id: reads
     allow: { actors: { group: reads }, actions: [read] }
 """
@@ -86,7 +86,7 @@ WRITERS: dict[str, tuple[Callable[[Graph, str | None], Any], str, dict[str, str]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with omnigraph.init(str(tmp_path / "g"), SCHEMA) as graph:
+    with omnigraphdb.init(str(tmp_path / "g"), SCHEMA) as graph:
         graph.load([{"type": "Port", "data": {"code": "X"}}], mode="append")
         graph.branch_create("draft")
         graph.load([{"type": "Port", "data": {"code": "Y"}}], mode="append", branch="draft")
@@ -105,7 +105,7 @@ def _digest(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_writer_asks_before_it_writes(folder: Path, name: str) -> None:
     write, action, asked = WRITERS[name]
-    with omnigraph.open(folder, policy=POLICY) as graph:
+    with omnigraphdb.open(folder, policy=POLICY) as graph:
         before = _digest(folder)
         for actor, fact in (
             ("act-reads", f"'act-reads' may not {action}"),
@@ -119,15 +119,15 @@ def test_a_writer_asks_before_it_writes(folder: Path, name: str) -> None:
         assert _digest(folder) == before
         assert [one.name for one in graph.branches()] == ["main", "draft"]
     if name == "schema_apply":
-        with omnigraph.open(folder) as graph:
+        with omnigraphdb.open(folder) as graph:
             graph.branch_delete("draft")
-    with omnigraph.open(folder, policy=POLICY, actor="act-may") as graph:
+    with omnigraphdb.open(folder, policy=POLICY, actor="act-may") as graph:
         write(graph, None)
 
 
 def test_the_right_to_fork_is_asked_only_when_a_branch_is_made(folder: Path) -> None:
     only_change = POLICY.replace("branch_create, branch_delete, ", "")
-    with omnigraph.open(folder, policy=only_change, actor="act-may") as graph:
+    with omnigraphdb.open(folder, policy=only_change, actor="act-may") as graph:
         graph.load(RECORD, mode="merge", branch="draft", from_branch="main")
         with pytest.raises(PolicyDenied, match="branch_create 'main' to 'new'"):
             graph.load(RECORD, mode="merge", branch="new", from_branch="main")
@@ -135,7 +135,7 @@ def test_the_right_to_fork_is_asked_only_when_a_branch_is_made(folder: Path) -> 
 
 
 def test_reads_and_previews_need_no_right(folder: Path) -> None:
-    with omnigraph.open(folder, policy="version: 1") as graph:
+    with omnigraphdb.open(folder, policy="version: 1") as graph:
         assert graph.query("query q() { match { $p: Port } return { $p.code } }").rows
         assert graph.merge("draft", dry_run=True).outcome
         assert graph.on("draft").entity("Port", "Y") is not None
@@ -155,7 +155,7 @@ class _Checker:
 
 
 def test_any_checker_guards_and_a_broken_one_lets_nothing_through(folder: Path) -> None:
-    with omnigraph.open(folder) as graph:
+    with omnigraphdb.open(folder) as graph:
         head = graph.commits()[0].id
         with pytest.raises(ZeroDivisionError):
             graph.with_policy(_Checker(ZeroDivisionError())).mutate(ADD, actor="ann")
@@ -168,9 +168,9 @@ def test_any_checker_guards_and_a_broken_one_lets_nothing_through(folder: Path) 
 
 def test_policies_that_are_none_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(PolicyConfigError):
-        omnigraph.open(folder, policy="version: 2")
+        omnigraphdb.open(folder, policy="version: 2")
     with pytest.raises(PolicyConfigError, match="cannot be read"):
-        omnigraph.open(folder, policy=tmp_path / "nowhere.yaml")
+        omnigraphdb.open(folder, policy=tmp_path / "nowhere.yaml")
     with pytest.raises(UserInputError, match="a path or a checker"):
-        omnigraph.open(folder, policy=7)  # type: ignore[arg-type]
+        omnigraphdb.open(folder, policy=7)  # type: ignore[arg-type]
     assert PolicyEngine.load_graph(POLICY).authorize("act-may", "change", "main").allowed

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.pipeline.progress import Unit
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.pipeline.progress import Unit
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Thing { name: String @key }"
 WIDER = "node Thing { name: String @key  size: I32? @index }"
-Told = list[omnigraph.Progress]
+Told = list[omnigraphdb.Progress]
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
     config = {"small_work_bytes": 100, "split_bytes": 200}
-    made: Graph = omnigraph.init(tmp_path / "g", SCHEMA, config=config)
+    made: Graph = omnigraphdb.init(tmp_path / "g", SCHEMA, config=config)
     return made
 
 
@@ -44,7 +44,7 @@ def test_every_step_of_a_large_load_is_told_and_then_the_commit(graph: Graph, fi
     assert phases[0] == "check"
     assert {"meet", "decide"} & set(phases)
     assert phases[-2:] == ["stage", "commit"]
-    assert told[-1] == omnigraph.Progress("commit", 20, 20, Unit.ROWS, 20)
+    assert told[-1] == omnigraphdb.Progress("commit", 20, 20, Unit.ROWS, 20)
     assert told[0].done == 0
     assert told[0].total is not None
     assert told[0].total > 1
@@ -72,7 +72,7 @@ def test_a_load_in_memory_tells_of_every_phase_with_rows_and_bytes(graph: Graph)
     ends = {one.phase: one for one in told}
     assert {one.rows for one in ends.values()} == {1}
     assert ends["read"].bytes
-    assert told[0] == omnigraph.Progress("read", 0, None, Unit.ROWS, 0, 0)
+    assert told[0] == omnigraphdb.Progress("read", 0, None, Unit.ROWS, 0, 0)
     assert told[-1].to_dict() == {
         "phase": "commit",
         "done": 1,
@@ -84,7 +84,7 @@ def test_a_load_in_memory_tells_of_every_phase_with_rows_and_bytes(graph: Graph)
 
 
 def test_who_is_told_may_stop_the_load(graph: Graph, file: Path) -> None:
-    def stop(found: omnigraph.Progress) -> None:
+    def stop(found: omnigraphdb.Progress) -> None:
         if found.phase == "stage":
             raise KeyboardInterrupt
 

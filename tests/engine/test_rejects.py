@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError, UserInputError
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -36,7 +36,7 @@ IN_MEMORY: dict[str, int] = {}
 @pytest.fixture(params=["memory", "steps"])
 def graph(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Graph]:
     config = IN_STEPS if request.param == "steps" else IN_MEMORY
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=config) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=config) as graph:
         graph.load([person("old", mail="old@x"), person("older")], mode="append", spark=False)
         yield graph
         assert [graph.table(name).num_rows for name in ("Person", "Knows")] == [2, 0]
@@ -219,9 +219,64 @@ def test_a_place_that_cannot_be_written_is_refused_before_reading(
 
 def test_a_good_load_leaves_no_rejects(tmp_path: Path) -> None:
     path = tmp_path / "problems.csv"
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         assert graph.load(GOOD, mode="append", spark=False, rejects=path).total_rows == len(GOOD)
     assert not path.exists()
+
+
+ALIKE = {
+    "no type": "{}",
+    "no JSON": "nonsense",
+    "doubled member": '{"type": "Person", "type": "Person"}',
+    "wrong type": json.dumps({"type": "Note", "data": {"text": 1}}),
+    "no end": json.dumps({"edge": "Knows", "from": "a"}),
+}
+ALIKE_LINES = 60_000
+COUNTED_BYTES_MAX = 26 * 1024 * 1024
+HELD_BYTES_MAX = 38 * 1024 * 1024
+"""With the columns of the rows that were read, or the problems that wait to be written."""
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_many_problems_are_counted_and_not_held(tmp_path: Path, kind: str) -> None:
+    assert len(list(refuse_alike(tmp_path, kind, None))) == 2
+
+
+@pytest.mark.parametrize("kind", ["no type", "wrong type"])
+def test_many_problems_go_to_the_rejects_and_are_not_held(tmp_path: Path, kind: str) -> None:
+    rejects = tmp_path / "rejects.jsonl"
+    for _ in refuse_alike(tmp_path, kind, rejects):
+        numbers = [one["line"] for one in read_rejects(rejects)]
+        assert numbers == list(range(1, ALIKE_LINES + 1))
+
+
+def refuse_alike(folder: Path, kind: str, rejects: Path | None) -> Iterator[OmniError]:
+    """Load lines that have the same problem, in memory and in steps; bound the memory that it takes."""
+    path = folder / "alike.jsonl"
+    path.write_text(f"{ALIKE[kind]}\n" * ALIKE_LINES)
+    for config in (IN_MEMORY, {"small_work_bytes": 1}):
+        with omnigraphdb.init(folder / f"g{len(config)}", SCHEMA, config=config) as graph:
+            tracemalloc.start()
+            error = refuse(graph, path, rejects=rejects)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert error.details["total"] == ALIKE_LINES
+        assert [one["line"] for one in error.details["data_errors"]] == list(range(1, 21))
+        is_held = rejects is not None or kind == "wrong type"
+        assert peak < (HELD_BYTES_MAX if is_held else COUNTED_BYTES_MAX)
+        yield error
+
+
+def test_the_values_of_a_long_frame_that_do_not_fit_are_not_held(graph: Graph) -> None:
+    count = 150_000
+    names = [f"n{number}" for number in range(count)]
+    frame = pa.table({"name": names, "age": pa.array(["x"] * count)})
+    tracemalloc.start()
+    error = refuse(graph, {"Person": frame})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert error.details["total"] == count
+    assert peak < 48 * 1024 * 1024
 
 
 @pytest.mark.soak
@@ -237,7 +292,7 @@ def test_fifty_bad_rows_of_two_million_are_told_as_fifty(tmp_path: Path) -> None
     schema = "node P { k: String @key  age: I32  @range(age, 0..150) }\nedge E: P -> P"
     people = pa.table({"k": [str(n) for n in range(count)], "age": pa.array(ages, pa.int32())})
     edges = pa.table({"from": [str(n) for n in range(count)], "to": targets})
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         tracemalloc.start()
         error = refuse(graph, {"P": people, "E": edges}, rejects="frame")
         _, peak = tracemalloc.get_traced_memory()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniWarning
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniWarning
 from tests.support.releases import Release, describe, list_releases, near, show_rows, thing
 from tests.support.settled import assert_settled, digest
 
@@ -21,7 +21,7 @@ BRANCHES = ("main", "lazy", "left", "left-before", "open", "right")
 def root(release: Release, tmp_path: Path) -> Path:
     """The graph of a release at a place of its own."""
     found = release.unpack(tmp_path)
-    assert omnigraph.relocate(found).branches.keys() == set(BRANCHES) - {"main"}
+    assert omnigraphdb.relocate(found).branches.keys() == set(BRANCHES) - {"main"}
     return found
 
 
@@ -29,7 +29,7 @@ def root(release: Release, tmp_path: Path) -> Path:
 def graph(root: Path) -> Iterator[Graph]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        opened = omnigraph.open(root)
+        opened = omnigraphdb.open(root)
     yield opened
     opened.close()
 
@@ -41,7 +41,7 @@ def test_main_is_read_before_the_graph_is_relocated(
 ) -> None:
     expected = release.expected
     with pytest.warns(OmniWarning, match="moved or copied"):
-        graph = omnigraph.open(release.unpack(tmp_path), read_only=read_only)
+        graph = omnigraphdb.open(release.unpack(tmp_path), read_only=read_only)
     for commit, shown in expected["branches"]["main"]["commits"].items():
         snapshot = graph.snapshot(at=commit)
         for key, rows in shown["tables"].items():
@@ -52,7 +52,7 @@ def test_main_is_read_before_the_graph_is_relocated(
 @RELEASES
 def test_every_commit_of_every_branch_reads_as_it_did(release: Release, root: Path) -> None:
     before = digest(root)
-    with omnigraph.open(root, read_only=True) as graph:
+    with omnigraphdb.open(root, read_only=True) as graph:
         assert _rows_shown(describe(graph)) == _rows_shown(release.expected)
         assert_settled(graph)
     assert digest(root) == before
@@ -123,6 +123,6 @@ def test_the_schema_is_changed_once_main_is_alone(release: Release, graph: Graph
 @RELEASES
 def test_a_release_does_not_need_the_place_it_was_written_at(root: Path, release: Release) -> None:
     shutil.move(root, root.parent / "elsewhere")
-    omnigraph.relocate(root.parent / "elsewhere")
-    with omnigraph.open(root.parent / "elsewhere") as graph:
+    omnigraphdb.relocate(root.parent / "elsewhere")
+    with omnigraphdb.open(root.parent / "elsewhere") as graph:
         assert _keys(graph, "open")

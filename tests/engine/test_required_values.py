@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import DataError
+import omnigraphdb
+from omnigraphdb.errors import DataError
 
 SCHEMA = """
 node Port { code: String @key  name: String }
@@ -24,7 +24,7 @@ node Note { code: String @key  text: String  sig: Vector(2) @embed("text") }
 def test_a_required_value_that_a_later_statement_would_give_is_missing(
     tmp_path: Path, first: str, put: str, property: str, later: str
 ) -> None:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     around = ("set {", '} where code = "a"') if later == "update" else ('{ code: "a",', "}")
     before = graph.commits()
     with pytest.raises(DataError, match=f"'{property}' of") as caught:

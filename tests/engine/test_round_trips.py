@@ -20,8 +20,8 @@ from _pytest.mark.structures import ParameterSet
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCALARS = {
     "text": "String", "kind": "enum(raw, made)", "flag": "Bool", "i32": "I32", "i64": "I64", "u32": "U32",
@@ -73,7 +73,7 @@ FULL = (
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     """Two types with every property, one of them with NULLs among the values."""
-    graph = omnigraph.init(tmp_path_factory.mktemp("source") / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path_factory.mktemp("source") / "g", SCHEMA)
     records = [{"type": type_, "data": one} for type_ in ("Open", "Must") for one in FULL]
     records.append({"type": "Open", "data": {"key": "nothing"}})
     graph.load(records, mode="append")
@@ -202,7 +202,7 @@ def test_every_value_comes_back(
     names = ["key", *(SCALARS if way in WITHOUT_LISTS else PROPERTIES)]
     names += ["file"] if way in WITH_BLOBS else []
     given = way(source, type_, tmp_path)
-    with omnigraph.init(tmp_path / "g", _schema_of(names)) as graph:
+    with omnigraphdb.init(tmp_path / "g", _schema_of(names)) as graph:
         graph.load({type_: given}, mode="append")
         assert_equal(graph.table(type_).select(names), source.table(type_).select(names))
 
@@ -265,7 +265,7 @@ def test_instants_as_they_were_handed_out_before_still_load(tmp_path: Path, nest
         )
     rows = pa.table({"key": ["a", "b", "c"], "at": moments})
     type_ = "[DateTime]?" if nested else "DateTime?"
-    with omnigraph.init(tmp_path / "g", f"node N {{ key: String @key  at: {type_} }}") as graph:
+    with omnigraphdb.init(tmp_path / "g", f"node N {{ key: String @key  at: {type_} }}") as graph:
         graph.load({"N": rows}, mode="append")
         numbers = pa.list_(pa.int64()) if nested else pa.int64()
         assert graph.table("N")["at"].cast(numbers).equals(rows["at"].cast(numbers))
@@ -294,7 +294,7 @@ MOST_U64 = 2**64 - 1
     ids=["objects", "lists", "nullable", "polars", "decimals"],
 )
 def test_large_integers_load_from_frames(frame: Any, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", U64) as graph:
+    with omnigraphdb.init(tmp_path / "g", U64) as graph:
         graph.load({"N": frame}, mode="append")
         assert _stored(graph, "a")["u"] == MOST_U64
         assert _stored(graph, "a")["us"] in (None, [MOST_U64, 1], [MOST_U64, 0])
@@ -303,7 +303,7 @@ def test_large_integers_load_from_frames(frame: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cells", ["18446744073709551615", '" 18446744073709551615"'])
 def test_large_integers_load_from_csv(cells: str, tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text(f'key,u,us\na,{cells},"[18446744073709551615, 1]"\nb,,\n')
-    with omnigraph.init(tmp_path / "g", U64) as graph:
+    with omnigraphdb.init(tmp_path / "g", U64) as graph:
         graph.load({"N": tmp_path / "n.csv"}, mode="append")
         assert graph.entity("N", "a") == {
             "id": "a", "key": "a", "u": MOST_U64, "us": [MOST_U64, 1],
@@ -321,9 +321,9 @@ def test_an_integer_that_does_not_fit_is_named_with_its_row(
     if way == "csv":
         frame.to_csv(tmp_path / "n.csv", index=False)
         frame = tmp_path / "n.csv"
-    with omnigraph.init(tmp_path / "g", U64) as graph:
+    with omnigraphdb.init(tmp_path / "g", U64) as graph:
         with pytest.raises(
-            omnigraph.DataError, match=rf"record 2: .* {bad} is outside .* U64"
+            omnigraphdb.DataError, match=rf"record 2: .* {bad} is outside .* U64"
         ) as caught:
             graph.load({"N": frame}, mode="append")
         assert len(caught.value.problems) == 1
@@ -335,8 +335,8 @@ def test_an_integer_that_does_not_fit_is_named_with_its_row(
 def test_lists_in_cells_are_json_and_others_are_named(tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     path.write_text('key,us\na,"[1, 2]"\nb,"[1, x]"\nc,7\nd,[]\n')
-    with omnigraph.init(tmp_path / "g", U64) as graph:
-        with pytest.raises(omnigraph.DataError) as caught:
+    with omnigraphdb.init(tmp_path / "g", U64) as graph:
+        with pytest.raises(omnigraphdb.DataError) as caught:
             graph.load({"N": path}, mode="append")
         assert [one.rule for one in caught.value.problems] == ["J13", "J13"]
         assert re.search(r"record 2: .*'\[1, x\]'\n.*record 3: .*'7'", str(caught.value))
@@ -344,7 +344,7 @@ def test_lists_in_cells_are_json_and_others_are_named(tmp_path: Path) -> None:
 
 def test_an_empty_cell_at_the_end_of_a_file_is_null(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text('key,text\n"a",')
-    with omnigraph.init(tmp_path / "g", "node N { key: String @key  text: String? }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node N { key: String @key  text: String? }") as graph:
         graph.load({"N": tmp_path / "n.csv"}, mode="append")
         assert _stored(graph, "a")["text"] is None
 
@@ -355,7 +355,7 @@ def test_texts_with_line_breaks_are_read_across_blocks(tmp_path: Path) -> None:
     rows = pandas.DataFrame({"key": [f"k{n}" for n in range(4000)], "text": text})
     rows.to_csv(tmp_path / "n.csv", index=False)
     assert (tmp_path / "n.csv").stat().st_size > 2 * 2**20
-    with omnigraph.init(tmp_path / "g", "node N { key: String @key  text: String }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node N { key: String @key  text: String }") as graph:
         graph.load({"N": tmp_path / "n.csv"}, mode="append")
         assert set(graph.table("N")["text"].to_pylist()) == {text}
 
@@ -419,7 +419,7 @@ def test_any_value_comes_back_by_every_way(
     entities: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = tmp_path_factory.mktemp("any")
-    with omnigraph.init(home / "g", _schema_of(["key", *PROPERTIES])) as graph:
+    with omnigraphdb.init(home / "g", _schema_of(["key", *PROPERTIES])) as graph:
         keyed = [{"key": f"k{n}", **one} for n, one in enumerate(entities)]
         graph.load([{"type": "Open", "data": one} for one in keyed], mode="append")
         before = graph.table("Open")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.results import Commits, LoadResult
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.results import Commits, LoadResult
 
 SCHEMA = """
 interface Named { name: String }
@@ -21,7 +21,7 @@ ASK = "query adults() { match { $p: Person  $p.age > 18 } return { $p.name, $p.a
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     """A graph with a branch that changed, inserted and deleted."""
-    with omnigraph.init(tmp_path_factory.mktemp("shown") / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path_factory.mktemp("shown") / "g", SCHEMA) as made:
         load(made)
         made.branch_create("other")
         made.branch_create("review")

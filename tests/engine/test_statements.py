@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.compile.checked import CheckedUpdate
-from omnigraph.engine.results import MutationResult
-from omnigraph.language.source import Source
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.compile.checked import CheckedUpdate
+from omnigraphdb.engine.results import MutationResult
+from omnigraphdb.language.source import Source
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -35,7 +35,7 @@ DATA: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    graph = omnigraph.init(tmp_path_factory.mktemp("statements") / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path_factory.mktemp("statements") / "g", SCHEMA)
     graph.load(DATA, mode="append")
     yield graph
     assert_settled(graph)
@@ -123,6 +123,9 @@ def test_edges_are_updated_and_deleted_by_conditions(graph: Graph) -> None:
         ("n is null and 10 / (age - 36) > 0", {"bo"}),
         ("$.age = 41", {"bo"}),
         ("age != n", {"ada"}),
+        ("true = (age > 36)", {"bo"}),
+        ("false != (age > 36)", {"bo"}),
+        ("not true = (age > 36) and false = (n is null)", {"ada"}),
     ],
 )
 def test_a_condition_is_any_expression(base: Graph, where: str, found: set[str]) -> None:
@@ -136,11 +139,11 @@ def test_values_are_held_to_their_properties(base: Graph) -> None:
         ("$.age / 7.0", "W03"),
         ("0.0 - 1e300", "W02"),
     ):
-        with pytest.raises(omnigraph.DataError) as caught:
+        with pytest.raises(omnigraphdb.DataError) as caught:
             run(base, f'update Person set {{ age: {value} }} where name = "ada"')
         assert caught.value.code == code
         assert "ada" in str(caught.value)
-    with pytest.raises(omnigraph.ConstraintError) as wrong:
+    with pytest.raises(omnigraphdb.ConstraintError) as wrong:
         run(base, 'update Item set { kind: concat("c", "") } where no = 7')
     assert wrong.value.code == "W12"
 
@@ -181,7 +184,7 @@ def test_an_entity_matched_twice_is_written_once_or_refused(graph: Graph) -> Non
     same = run(graph, "match { $p: Person $p knows $q } update $p set { n: 9 }")
     assert same.affected_nodes == 2
     before = head(graph)
-    with pytest.raises(omnigraph.DataError, match="'ada' is matched several times") as caught:
+    with pytest.raises(omnigraphdb.DataError, match="'ada' is matched several times") as caught:
         run(graph, "match { $p: Person $p knows $q } update $p set { tags: $q.tags, n: $q.age }")
     assert caught.value.code == "W06"
     assert head(graph) == before
@@ -209,6 +212,17 @@ def test_a_match_inserts_edges_and_updates_and_deletes_them(graph: Graph) -> Non
     )
 
 
+def test_a_match_that_binds_a_path_writes_what_it_finds(graph: Graph) -> None:
+    longest = (
+        "match { $a: Person { name: $who }  $a $w:knows{1,2} $p } update $p set { n: hops($w) }"
+    )
+    text = f"query q($who: String) {{ {longest} returning {{ name, n }} }}"
+    dry = run(graph, text, {"who": "ada"}, dry_run=True)
+    done = run(graph, text, {"who": "ada"})
+    assert dry.rows == done.rows == [{"name": "bo", "n": 1}, {"name": "cy", "n": 1}]
+    assert rows(graph, PEOPLE) == [("ada", 36, 1), ("bo", 41, 1), ("cy", None, 1)]
+
+
 def test_an_optional_variable_that_is_missing_is_not_written(graph: Graph) -> None:
     done = run(
         graph, "match { $p: Person optional { $p knows $q $q.age > 40 } } update $q set { n: 1 }"
@@ -222,7 +236,7 @@ def test_a_match_reads_one_snapshot_and_conflicts_with_changes_of_what_it_read(
     """The read set of a match: another writer that changes a matched row first makes this one prepare again."""
     before = head(graph)
     run(graph, 'update Person set { age: 50 } where name = "cy"')
-    with pytest.raises(omnigraph.PreconditionFailed):
+    with pytest.raises(omnigraphdb.PreconditionFailed):
         run(graph, "match { $p: Person } insert Note { text: $p.name }", if_commit=before)
     done = run(
         graph,
@@ -285,14 +299,14 @@ def test_an_upsert_behind_a_match_that_gives_one_row_different_values_is_refused
     graph: Graph,
 ) -> None:
     text = 'match { $p: Person $p $k:knows $q } upsert Person { name: "new" } set { n: coalesce($.n, 0) + coalesce($k.since, 0) }'
-    with pytest.raises(omnigraph.DataError, match="W06"):
+    with pytest.raises(omnigraphdb.DataError, match="W06"):
         run(graph, text)
     assert rows(graph, 'match { $p: Person { name: "new" } } return { $p }') == []
 
 
 def test_a_block_cannot_use_the_row_of_an_upsert(graph: Graph) -> None:
     text = "match { $p: Person } upsert Person { name: $p.name } set { n: count { $p knows $q $q.n > $.n } }"
-    with pytest.raises(omnigraph.QueryError, match=r"T73.*\$\."):
+    with pytest.raises(omnigraphdb.QueryError, match=r"T73.*\$\."):
         run(graph, text)
 
 
@@ -384,7 +398,7 @@ def test_records_bring_values_of_every_type(graph: Graph) -> None:
     )
     assert shown == [("x", ["a", "b"], [1.0, 2.0]), ("y", None, None)]
     bad = [{"name": "z", "scan": "base64:?"}]
-    with pytest.raises(omnigraph.DataError) as caught:
+    with pytest.raises(omnigraphdb.DataError) as caught:
         run(graph, text, {"rows": bad})
     assert caught.value.code == "W24"
 
@@ -407,7 +421,7 @@ def test_a_mutation_is_explained_and_not_run(base: Graph) -> None:
     ]
     assert "one row for each item of $r" in steps[-1].notes
     assert head(base) == before
-    with pytest.raises(omnigraph.QueryError, match="mutation"):
+    with pytest.raises(omnigraphdb.QueryError, match="mutation"):
         base.explain(text, profile=True)
 
 
@@ -437,7 +451,7 @@ def test_a_repeated_mutation_returns_the_same_ids(graph: Graph) -> None:
         "query m($t: [String]) { unnest $t as $x insert Note { text: $x } returning { id, text } }"
     )
     before = head(graph)
-    with pytest.raises(omnigraph.ResourceLimit, match="idempotency key"):
+    with pytest.raises(omnigraphdb.ResourceLimit, match="idempotency key"):
         run(graph, many, {"t": ["long text" * 10] * 1000}, idempotency_key="k2")
     assert head(graph) == before
 
@@ -455,7 +469,7 @@ def test_counters_of_writers_at_once_lose_nothing(graph: Graph) -> None:
     def count(_: int) -> int:
         try:
             run(graph, 'match { $p: Person { name: "ada" } } update $p set { n: $p.n + 1 }')
-        except omnigraph.ConflictError:
+        except omnigraphdb.ConflictError:
             return 0
         return 1
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.once import once
 from tests.support.settled import assert_settled
 from tests.support.writers import in_threads
@@ -25,7 +25,7 @@ DROP = "query drop($name: String) { delete Person where name = $name }"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     people = [{"type": "Person", "data": {"name": n, "age": i}} for i, n in enumerate("abcd")]
     knows = [{"edge": "Knows", "from": "c", "to": "a", "data": {"id": "ca"}}]
     graph.load([*people, *knows], mode="append")
@@ -36,7 +36,7 @@ def ages(graph: Graph) -> dict[str, int]:
     return {row["name"]: row["age"] for row in graph.table("Person").to_pylist()}
 
 
-def overtaken(graph: Graph, query: str, rival: object) -> omnigraph.MutationResult:
+def overtaken(graph: Graph, query: str, rival: object) -> omnigraphdb.MutationResult:
     """Run a write whose base a rival moves after it was prepared."""
     with armed(Failpoint.PREPARED, once(rival)):  # type: ignore[arg-type]
         return graph.mutate(query)
@@ -80,7 +80,7 @@ def test_a_write_whose_rows_changed_or_went_is_refused_and_changes_nothing(
     graph: Graph, query: str, rival: str, params: dict[str, object]
 ) -> None:
     before = ages(graph)
-    with pytest.raises(omnigraph.ManifestConflict) as refused:
+    with pytest.raises(omnigraphdb.ManifestConflict) as refused:
         overtaken(graph, query, lambda: graph.mutate(rival, params))
     assert refused.value.table_key == "node:Person"
     assert refused.value.actual == refused.value.expected + 1
@@ -95,13 +95,13 @@ def test_a_row_that_went_and_came_again_is_another_row(graph: Graph) -> None:
         graph.mutate(DROP, {"name": "d"})
         graph.mutate(ADD, {"name": "d", "age": 3})
 
-    with pytest.raises(omnigraph.ManifestConflict):
+    with pytest.raises(omnigraphdb.ManifestConflict):
         overtaken(graph, OLDER, rival)
     assert ages(graph)["c"] == 2
 
 
 def test_a_delete_is_refused_when_an_edge_that_it_takes_along_went(graph: Graph) -> None:
-    with pytest.raises(omnigraph.ManifestConflict) as refused:
+    with pytest.raises(omnigraphdb.ManifestConflict) as refused:
         overtaken(graph, GONE, lambda: graph.mutate('query k() { delete Knows where from = "c" }'))
     assert refused.value.table_key == "edge:Knows"
 
@@ -121,7 +121,7 @@ def test_an_update_on_a_branch_meets_the_first_write_of_another(graph: Graph) ->
     side = graph.on("side")
     overtaken(side, OLDER, lambda: side.mutate(ADD, {"name": "e", "age": 8}))
     assert ages(side) == {"a": 0, "b": 1, "c": 99, "d": 99, "e": 99}
-    with pytest.raises(omnigraph.ManifestConflict):
+    with pytest.raises(omnigraphdb.ManifestConflict):
         overtaken(side, GONE, lambda: side.mutate(SET, {"name": "c", "age": 98}))
     assert ages(graph) == {"a": 0, "b": 1, "c": 2, "d": 3}
 
@@ -133,7 +133,7 @@ def test_an_overwrite_conflicts_with_any_change_of_its_type_and_with_no_other(gr
     assert ages(graph) == {"a": 1, "c": 1}
     with (
         armed(Failpoint.PREPARED, once(lambda: graph.mutate(ADD, {"name": "z", "age": 0}))),
-        pytest.raises(omnigraph.ManifestConflict),
+        pytest.raises(omnigraphdb.ManifestConflict),
     ):
         graph.load(people, mode="overwrite")
     assert sorted(ages(graph)) == ["a", "c", "z"]
@@ -146,7 +146,7 @@ def test_if_commit_refuses_whatever_the_others_changed(graph: Graph) -> None:
     expected = graph.commits()[0].id
     with (
         armed(Failpoint.PREPARED, once(lambda: graph.load([_CITY], mode="append"))),
-        pytest.raises(omnigraph.PreconditionFailed),
+        pytest.raises(omnigraphdb.PreconditionFailed),
     ):
         graph.mutate(OLDER, if_commit=expected)
     assert ages(graph)["c"] == 2

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     BranchInUse,
     ConflictError,
     HistoryReclaimed,
     NotFound,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, Injected, armed
+from omnigraphdb.failpoints import Failpoint, Injected, armed
 from tests.support.settled import assert_settled
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", "node Port { code: String @key }") as made:
+    with omnigraphdb.init(tmp_path / "g", "node Port { code: String @key }") as made:
         for code in "abc":
             write(made, code)
         yield made

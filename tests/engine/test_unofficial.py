@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConfigError
-from omnigraph.limits import BTREE_ROWS_MIN, COPY_ROWS_MIN
-from omnigraph.storage.lance import stage, table
-from omnigraph.storage.lance import tables as lance_tables
-from omnigraph.storage.lance.unofficial import btrees
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.limits import BTREE_ROWS_MIN, COPY_ROWS_MIN
+from omnigraphdb.storage.lance import stage, table
+from omnigraphdb.storage.lance import tables as lance_tables
+from omnigraphdb.storage.lance.unofficial import btrees
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -63,7 +63,7 @@ def delete(graph: Graph, name: str, branch: str = "main") -> None:
 def tell(root: Path, unofficial: str) -> list[list[str]]:
     """Load, index, delete, update rows all over a table, merge, change the schema; gives what each step shows."""
     config = {"unofficial_lance": unofficial, "maintenance": "off"}
-    graph = omnigraph.init(str(root), SCHEMA, config=config)
+    graph = omnigraphdb.init(str(root), SCHEMA, config=config)
     graph.load(people(range(COUNT), 1), mode="append")
     ends = [f"p{number:05d}" for number in range(0, COUNT, 8)]
     ids = [f"k{number}" for number in range(len(ends))]
@@ -107,7 +107,7 @@ def test_a_graph_is_the_same_with_the_api_of_lance_alone(
 @pytest.mark.parametrize(("first", "then"), [("on", "off"), ("off", "on")])
 def test_what_one_way_wrote_the_other_reads(tmp_path: Path, first: str, then: str) -> None:
     shown = tell(tmp_path / "graph", first)[-1]
-    with omnigraph.open(tmp_path / "graph", config={"unofficial_lance": then}) as graph:
+    with omnigraphdb.open(tmp_path / "graph", config={"unofficial_lance": then}) as graph:
         assert facts(graph) == shown
         delete(graph, "p00100")
         assert len(facts(graph)) < len(shown)
@@ -115,16 +115,16 @@ def test_what_one_way_wrote_the_other_reads(tmp_path: Path, first: str, then: st
 
 
 def test_relocate_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "graph", SCHEMA) as graph:
         graph.branch_create("side")
     shutil.move(tmp_path / "graph", tmp_path / "moved")
     monkeypatch.setenv("OMNIGRAPH_UNOFFICIAL_LANCE", "off")
     with pytest.raises(ConfigError, match="unofficial_lance"):
-        omnigraph.relocate(tmp_path / "moved")
+        omnigraphdb.relocate(tmp_path / "moved")
     monkeypatch.setenv("OMNIGRAPH_UNOFFICIAL_LANCE", "on")
-    assert omnigraph.relocate(tmp_path / "moved").branches
+    assert omnigraphdb.relocate(tmp_path / "moved").branches
 
 
 def test_another_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unofficial_lance"):
-        omnigraph.init(tmp_path / "graph", SCHEMA, config={"unofficial_lance": "maybe"})
+        omnigraphdb.init(tmp_path / "graph", SCHEMA, config={"unofficial_lance": "maybe"})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Q {
@@ -25,7 +25,7 @@ VALUES = {
 
 @pytest.fixture(params=["empty", "filled"])
 def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Graph:
-    graph = omnigraph.init(str(tmp_path / "graph"), SCHEMA)
+    graph = omnigraphdb.init(str(tmp_path / "graph"), SCHEMA)
     if request.param == "filled":
         graph.mutate('query add() { insert Q { k: "here", ls: ["a", "b"] } }')
     return graph

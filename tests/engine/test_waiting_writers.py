@@ -11,17 +11,17 @@ from types import FrameType
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import TableLocks, lock_key
-from omnigraph.engine.session.open import open_graph
-from omnigraph.errors import LockTimeout, RecoveryRequired, StorageError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
-from omnigraph.ids import TableKey
-from omnigraph.runtime import SystemRuntime
-from omnigraph.storage.layout import LOCKS, lock_name, root_of
-from omnigraph.storage.locks.table import FileLocks
-from omnigraph.storage.values import Staged
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import TableLocks, lock_key, queue_of
+from omnigraphdb.engine.session.open import open_graph
+from omnigraphdb.errors import LockTimeout, RecoveryRequired, StorageError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+from omnigraphdb.ids import TableKey
+from omnigraphdb.runtime import SystemRuntime
+from omnigraphdb.storage.layout import LOCKS, lock_name, root_of
+from omnigraphdb.storage.locks.table import FileLocks
+from omnigraphdb.storage.values import Staged
 from tests.support.child import spawn
 from tests.support.joined import write_together
 from tests.support.once import once
@@ -37,7 +37,7 @@ HOUR = 3_600.0
 
 
 def made(uri: str, options: Mapping[str, str] | None = None) -> Graph:
-    graph = omnigraph.init(uri, SCHEMA, storage_options=options, config=QUIET)
+    graph = omnigraphdb.init(uri, SCHEMA, storage_options=options, config=QUIET)
     graph.mutate(ADD, {"name": "first"})
     return graph
 
@@ -88,7 +88,9 @@ class Queue:
 
     def open(self, wait: float = 60.0) -> TableLocks:
         """What another handle has that waits so long."""
-        return TableLocks(str(self._root), FileLocks(root_of(self._root)), wait, self.clock)
+        return TableLocks(
+            queue_of(str(self._root)), FileLocks(root_of(self._root)), wait, self.clock
+        )
 
     def take_turns(self, *seconds: float) -> None:
         for one in seconds:
@@ -172,7 +174,7 @@ def test_a_waiter_that_is_interrupted_leaves_the_queue_to_the_others(graph: Grap
 
 
 def wait_and_add(uri: str, options: Mapping[str, str] | None, name: str) -> None:
-    with omnigraph.open(uri, storage_options=options, config=QUIET) as graph:
+    with omnigraphdb.open(uri, storage_options=options, config=QUIET) as graph:
         graph.mutate(ADD, {"name": name})
 
 
@@ -274,7 +276,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_group_leaves_none_of_it(graph: Gra
         if len(commits) == 2:
             raise StorageError("the disk is full", storage_kind="permanent")
 
-    official = omnigraph.open(graph.uri, config={**QUIET, "unofficial_lance": "off"})
+    official = omnigraphdb.open(graph.uri, config={**QUIET, "unofficial_lance": "off"})
     full = watched(official, before=before)
     told = write_together(full, [add(full, name) for name in "xyz"])
     assert all(isinstance(one, RecoveryRequired) for one in told)
@@ -312,7 +314,7 @@ def test_a_group_that_waited_for_a_schema_change_writes_what_the_new_schema_allo
             thread.start()
         for _ in threads:
             assert arrived.acquire(timeout=PARK_SECONDS_MAX)
-        with omnigraph.open(graph.uri, config=QUIET) as other:
+        with omnigraphdb.open(graph.uri, config=QUIET) as other:
             dropped = other.schema_apply(
                 SCHEMA.replace("age: I32?", "born: Date?"), allow_data_loss=True
             )
@@ -320,7 +322,7 @@ def test_a_group_that_waited_for_a_schema_change_writes_what_the_new_schema_allo
         gate.set()
         for thread in threads:
             thread.join(PARK_SECONDS_MAX)
-    assert isinstance(told["y"], omnigraph.UserInputError)
+    assert isinstance(told["y"], omnigraphdb.UserInputError)
     assert "has no property 'age'" in str(told["y"])
     assert names(graph) == ["first", "x", "z"]
     assert graph.entity("Person", "x") == {"id": "x", "name": "x", "born": None}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
-from omnigraph.ids import RECOVERY_ACTOR, TableKey
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraphdb.ids import RECOVERY_ACTOR, TableKey
 from tests.support.settled import assert_settled, digest
 from tests.support.writers import in_threads
 
@@ -27,7 +27,7 @@ ADD = "query add($name: String) { insert Person { name: $name } }"
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     graph.load(
         [
             *({"type": "Person", "data": {"name": n, "age": i}} for i, n in enumerate("abcd")),
@@ -165,7 +165,7 @@ def test_an_edge_and_its_new_node_come_in_one_query_in_any_order(graph: Graph) -
     graph.mutate('query q() { insert Knows { from: "a", to: "n" } insert Person { name: "n" } }')
     assert "n" in names(graph)
     before = heads(graph)
-    with pytest.raises(omnigraph.ReferentialError):
+    with pytest.raises(omnigraphdb.ReferentialError):
         graph.mutate(
             'query q() { insert Person { name: "m" } insert Knows { from: "m", to: "nobody" } }'
         )
@@ -203,7 +203,7 @@ def test_a_delete_that_was_overtaken_is_refused_and_removes_nothing(graph: Graph
     def delete() -> None:
         try:
             graph.mutate("query q() { delete Person where age >= 0 }")
-        except omnigraph.OmniError as error:
+        except omnigraphdb.OmniError as error:
             refused.append(error)
 
     with parked(Failpoint.PREPARED) as park:
@@ -214,9 +214,9 @@ def test_a_delete_that_was_overtaken_is_refused_and_removes_nothing(graph: Graph
         park.release()
         deleter.join(PARK_SECONDS_MAX)
     (conflict,) = refused
-    assert isinstance(conflict, omnigraph.ManifestConflict)
+    assert isinstance(conflict, omnigraphdb.ManifestConflict)
     assert conflict.actual == conflict.expected + 1
-    reopened = omnigraph.open(graph.uri)
+    reopened = omnigraphdb.open(graph.uri)
     assert ages(reopened) == {"a": 0, "b": 1, "c": 9, "d": 3}
     assert_settled(reopened)
 
@@ -237,7 +237,7 @@ def test_a_failing_statement_leaves_no_trace_and_the_next_write_works(
     graph: Graph, query: str
 ) -> None:
     before, rows = digest(Path(graph.uri)), ages(graph)
-    with pytest.raises(omnigraph.UserInputError):
+    with pytest.raises(omnigraphdb.UserInputError):
         graph.mutate(query, {"n": 2**40} if "$n" in query else None)
     assert digest(Path(graph.uri)) == before
     assert ages(graph) == rows
@@ -250,7 +250,7 @@ def test_a_mix_of_writes_and_deletes_is_refused_even_when_nothing_could_be_writt
 ) -> None:
     before = (heads(graph), graph.snapshot().manifest_version)
     mixed = 'query swap() { insert Person { name: "x" } delete Person where name = "a" }'
-    with armed(Failpoint.SIDECAR_LIST), pytest.raises(omnigraph.QueryError) as caught:
+    with armed(Failpoint.SIDECAR_LIST), pytest.raises(omnigraphdb.QueryError) as caught:
         graph.mutate(mixed)
     assert caught.value.code == "T29"
     assert "swap" in str(caught.value)
@@ -258,7 +258,7 @@ def test_a_mix_of_writes_and_deletes_is_refused_even_when_nothing_could_be_writt
 
 
 def test_an_interrupted_write_is_healed_before_the_next_one_looks(graph: Graph) -> None:
-    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         graph.mutate(ADD, {"name": "late"}, actor="ada")
     assert "late" not in names(graph)
     done = graph.mutate('query q() { update Person set { age: 77 } where name = "late" }')
@@ -325,7 +325,7 @@ def test_a_write_that_is_cancelled_anywhere_is_whole_or_absent(
     assert seen in ((True, True), (False, False))
     (refused,) = in_threads([lambda: graph.mutate(ADD, {"name": "next"})])
     if refused is not None:
-        assert isinstance(refused, omnigraph.RecoveryRequired)
+        assert isinstance(refused, omnigraphdb.RecoveryRequired)
         assert refused.operation_id
         assert "read-write" in str(refused)
     graph.refresh(roll_back=True)
@@ -335,7 +335,7 @@ def test_a_write_that_is_cancelled_anywhere_is_whole_or_absent(
 
 
 def test_the_deprecated_argument_of_refresh_works_and_warns(graph: Graph) -> None:
-    with pytest.warns(omnigraph.OmniWarning, match="use roll_back="):
+    with pytest.warns(omnigraphdb.OmniWarning, match="use roll_back="):
         graph.refresh(settle=True)
     assert_settled(graph)
 
@@ -346,7 +346,7 @@ def test_the_deprecated_argument_of_refresh_works_and_warns(graph: Graph) -> Non
 def test_a_write_can_insist_on_the_head_it_was_decided_on(graph: Graph) -> None:
     head = graph.commits()[0]
     assert graph.mutate(ADD, {"name": "first"}, if_commit=head).commit is not None
-    with pytest.raises(omnigraph.PreconditionFailed) as caught:
+    with pytest.raises(omnigraphdb.PreconditionFailed) as caught:
         graph.mutate(ADD, {"name": "second"}, if_commit=head.id)
     assert caught.value.expected == head.id
     assert caught.value.actual == graph.commits()[0].id
@@ -367,7 +367,7 @@ def test_a_write_that_nothing_comes_of_expects_its_head_too(graph: Graph, stale:
         lambda: graph.mutate('query q() { delete Person where name = "nobody" }', if_commit=head),
         lambda: graph.merge("same", if_commit=head),
     ):
-        with pytest.raises(omnigraph.PreconditionFailed) if stale else nullcontext():
+        with pytest.raises(omnigraphdb.PreconditionFailed) if stale else nullcontext():
             write()
 
 
@@ -376,7 +376,7 @@ def test_merges_and_schema_changes_can_insist_on_a_head_too(graph: Graph) -> Non
     graph.branch_create("review")
     graph.mutate(ADD, {"name": "beside"}, branch="review")
     graph.mutate(ADD, {"name": "meanwhile"})
-    with pytest.raises(omnigraph.PreconditionFailed):
+    with pytest.raises(omnigraphdb.PreconditionFailed):
         graph.merge("review", if_commit=before)
     assert "beside" not in names(graph)
     seen = graph.commits()[0]
@@ -386,7 +386,7 @@ def test_merges_and_schema_changes_can_insist_on_a_head_too(graph: Graph) -> Non
     assert "beside" in names(graph)
     graph.branch_delete("review")
     wider = graph.schema_source + "\nnode Wider { name: String @key }"
-    with pytest.raises(omnigraph.PreconditionFailed):
+    with pytest.raises(omnigraphdb.PreconditionFailed):
         graph.schema_apply(wider, if_commit=before)
     assert "node:Wider" not in graph.snapshot().tables()
     graph.schema_apply(wider, if_commit=graph.commits()[0])
@@ -402,7 +402,7 @@ def test_of_many_writers_that_insist_on_one_head_one_wins(graph: Graph) -> None:
     ]
     raised = in_threads(works)
     assert sum(one is None for one in raised) == 1
-    assert {type(one) for one in raised if one is not None} == {omnigraph.PreconditionFailed}
+    assert {type(one) for one in raised if one is not None} == {omnigraphdb.PreconditionFailed}
     assert_settled(graph)
 
 

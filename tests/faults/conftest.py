@@ -9,8 +9,8 @@ from zlib import crc32
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.story import BASE, SCHEMA, WRITES, Content, Write, content
 
 PLACES = ("main", "owned", "fresh")
@@ -29,7 +29,7 @@ class Stage:
 
     def open(self, **options: object) -> Graph:
         """Another handle."""
-        return omnigraph.open(self.uri, **options)  # type: ignore[arg-type]
+        return omnigraphdb.open(self.uri, **options)  # type: ignore[arg-type]
 
     def write_with(self, graph: Graph, tag: str, actor: str | None = "ada") -> None:
         """Write the story."""
@@ -44,7 +44,7 @@ class Stage:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph with a few entities, to be copied; it has no branches, whose files know where they are."""
     root = tmp_path_factory.mktemp("template") / "graph"
-    with omnigraph.init(root, SCHEMA) as graph:
+    with omnigraphdb.init(root, SCHEMA) as graph:
         graph.load(BASE, mode="append")
     return root
 
@@ -61,7 +61,7 @@ def models(
     def model(name: str, tags: tuple[str, ...]) -> Content:
         place = root / str(next(numbers))
         shutil.copytree(template, place)
-        with omnigraph.open(place) as graph:
+        with omnigraphdb.open(place) as graph:
             for tag in tags:
                 WRITES[name].run(graph, "main", tag, None)
             return content(graph)
@@ -80,7 +80,7 @@ def stage(
         shutil.copytree(template, root)
         first: tuple[str, ...] = ("0",) if place == "owned" else ()
         if place != "main":
-            with omnigraph.open(root) as graph:
+            with omnigraphdb.open(root) as graph:
                 graph.branch_create(place)
                 for tag in first:
                     WRITES[name].run(graph, place, tag, None)

@@ -109,6 +109,9 @@ MATRIX: Final[dict[str, str]] = {
     "N5": f"{KEYS}::test_n5_a_key_that_another_operation_published_is_not_published_again",
     "N6": f"{KEYS}::test_n6_a_tag_that_is_killed_is_there_or_not",
     "N7": f"{KEYS}::test_n7_a_policy_that_is_killed_is_the_old_one_or_the_new_one",
+    # effects that come late, on object stores
+    "L1": "test_sleeping_recoverers.py::test_a_restore_that_comes_late_undoes_no_acknowledged_write",
+    "L2": "test_sleeping_recoverers.py::test_a_restore_of_what_is_not_visible_any_more_is_no_finished_one",
     # relocating a moved graph
     "P1": "test_relocate.py::test_relocating_that_is_broken_off_is_completed_by_the_next",
     # invariants
@@ -120,7 +123,7 @@ MATRIX: Final[dict[str, str]] = {
     "RC-6": "test_invariants.py::test_rc6_a_read_only_open_writes_nothing",
     "RC-7": "test_invariants.py::test_rc7_a_clean_open_makes_nothing",
     "RC-8": "../unit/recovery/test_classify.py::test_each_cell_of_the_table",
-    "RC-9": "../properties/test_fault_schedules.py::test_a_random_schedule_of_faults_leaves_whole_writes",
+    "RC-9": "../simulation/test_disk_schedules.py::test_a_random_schedule_of_faults_leaves_whole_writes",
 }
 
 NOT_APPLICABLE: Final[dict[str, str]] = {
@@ -138,6 +141,7 @@ ROWS: Final[dict[str, int]] = {
     "I": 8,
     "R": 10,
     "N": 7,
+    "L": 2,
     "RC-": 9,
 }
 """Families that begin at 1, with the number of their rows."""

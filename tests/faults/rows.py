@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from omnigraph.failpoints import Failpoint
+from omnigraphdb.failpoints import Failpoint
 
 
 class Effect(StrEnum):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import HistoryReclaimed
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
-from omnigraph.storage.layout import MANIFEST
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import HistoryReclaimed
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+from omnigraphdb.storage.layout import MANIFEST
 from tests.support.maintenance import OLDER, content, made
 from tests.support.settled import assert_settled
 
@@ -30,7 +30,7 @@ def started(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]
     def run() -> None:
         try:
             came.append(work())
-        except omnigraph.OmniError as error:
+        except omnigraphdb.OmniError as error:
             came.append(error)
 
     thread = threading.Thread(target=run)
@@ -40,7 +40,7 @@ def started(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]
 
 def test_a_cleanup_that_was_first_refuses_the_branch(tmp_path: Path) -> None:
     graph, old = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g")
+    other = omnigraphdb.open(tmp_path / "g")
     with parked(Failpoint.BRANCH_PAST) as park:
         thread, came = started(lambda: graph.branch_create("past", at=old))
         assert park.reached.wait(PARK_SECONDS_MAX)
@@ -57,7 +57,7 @@ def test_a_cleanup_that_was_first_refuses_the_branch(tmp_path: Path) -> None:
 
 def test_a_branch_that_was_first_keeps_what_it_shows(tmp_path: Path) -> None:
     graph, old = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g")
+    other = omnigraphdb.open(tmp_path / "g")
     shown = graph.table("Person", at=old).sort_by("id")
     with parked(Failpoint.BRANCH_CREATED) as park:
         thread, _ = started(lambda: graph.branch_create("past", at=old))
@@ -66,7 +66,7 @@ def test_a_branch_that_was_first_keeps_what_it_shows(tmp_path: Path) -> None:
         park.release()
         thread.join()
         cleaning.join()
-    assert not isinstance(came[0], omnigraph.OmniError)
+    assert not isinstance(came[0], omnigraphdb.OmniError)
     assert graph.table("Person", branch="past").sort_by("id") == shown
     graph.mutate(OLDER, {"name": "p2", "age": 90}, branch="past")
     assert_settled(graph)
@@ -75,7 +75,7 @@ def test_a_branch_that_was_first_keeps_what_it_shows(tmp_path: Path) -> None:
 def test_a_source_that_moves_while_its_branch_is_made_leaves_a_whole_branch(tmp_path: Path) -> None:
     """The branch was captured, its source went on and was cleaned: what was captured is looked at again."""
     graph, _ = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g")
+    other = omnigraphdb.open(tmp_path / "g")
     before = content(graph)
     with parked(Failpoint.BRANCH_CREATED) as park:
         thread, came = started(lambda: graph.branch_create("now"))
@@ -83,7 +83,7 @@ def test_a_source_that_moves_while_its_branch_is_made_leaves_a_whole_branch(tmp_
         other.mutate(OLDER, {"name": "p1", "age": 99})
         park.release()
         thread.join()
-    assert not isinstance(came[0], omnigraph.OmniError)
+    assert not isinstance(came[0], omnigraphdb.OmniError)
     assert content(graph, "now") == before
     assert content(graph) != before
     assert_settled(graph)
@@ -93,7 +93,7 @@ def test_a_source_that_was_moved_and_cleaned_before_its_branch_is_there_is_captu
     tmp_path: Path,
 ) -> None:
     graph, _ = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g", config={"maintenance": "off"})
+    other = omnigraphdb.open(tmp_path / "g", config={"maintenance": "off"})
     with parked(Failpoint.BRANCH_CAPTURED) as park:
         thread, came = started(lambda: graph.branch_create("now"))
         assert park.reached.wait(PARK_SECONDS_MAX)
@@ -101,9 +101,9 @@ def test_a_source_that_was_moved_and_cleaned_before_its_branch_is_there_is_captu
         assert sum(one.versions_removed for one in other.cleanup(keep=1, confirm=True).tables) > 0
         park.release()
         thread.join()
-    assert not isinstance(came[0], omnigraph.OmniError)
+    assert not isinstance(came[0], omnigraphdb.OmniError)
     assert content(graph, "now") == content(other)
-    with omnigraph.open(tmp_path / "g") as fresh:
+    with omnigraphdb.open(tmp_path / "g") as fresh:
         assert content(fresh, "now") == content(other)
         assert_settled(fresh)
 
@@ -112,7 +112,7 @@ def test_a_source_that_was_only_moved_leaves_the_branch_where_it_was_captured(
     tmp_path: Path,
 ) -> None:
     graph, _ = aged(tmp_path / "g")
-    other = omnigraph.open(tmp_path / "g", config={"maintenance": "off"})
+    other = omnigraphdb.open(tmp_path / "g", config={"maintenance": "off"})
     before = content(graph)
     with parked(Failpoint.BRANCH_CAPTURED) as park:
         thread, _ = started(lambda: graph.branch_create("now"))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_unsettled
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.recovery.audit import RecoveryKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import open_unsettled
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.recovery.audit import RecoveryKind
 from tests.faults.conftest import Stage
 from tests.support.child import KILLED, run_child
 from tests.support.settled import assert_settled
@@ -25,7 +25,7 @@ def kinds(graph: Graph) -> list[RecoveryKind]:
 
 def test_c1_a_branch_that_could_not_be_made_is_not_there(stage: Setting) -> None:
     graph = stage("insert", "main").open()
-    with armed(Failpoint.BRANCH_CREATED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.BRANCH_CREATED), pytest.raises(omnigraphdb.OmniError):
         graph.branch_create("b")
     assert [branch.name for branch in graph.branches()] == ["main"]
     graph.branch_create("b")
@@ -45,7 +45,7 @@ def test_c1_a_branch_whose_maker_died_is_whole(stage: Setting) -> None:
 
 
 def _make(uri: str) -> None:
-    omnigraph.open(uri).branch_create("b")
+    omnigraphdb.open(uri).branch_create("b")
 
 
 @pytest.mark.parametrize("at", [Failpoint.BRANCH_DROP_LINEAGE, Failpoint.BRANCH_DROP_FORKS])
@@ -77,7 +77,7 @@ def test_c2_c3_a_branch_whose_deleter_died_is_gone(stage: Setting, at: Failpoint
 
 
 def _delete(uri: str) -> None:
-    omnigraph.open(uri).branch_delete("owned")
+    omnigraphdb.open(uri).branch_delete("owned")
 
 
 # ---- a pending operation of a branch that is gone
@@ -86,7 +86,7 @@ def _delete(uri: str) -> None:
 def interrupted(story: Stage) -> Graph:
     """A graph on which an operation waits to be rolled back, and its branch is deleted."""
     graph = story.open()
-    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, "1")
     graph.branch_delete(story.branch)
     assert len(graph.pending_recoveries()) == 1
@@ -166,7 +166,7 @@ def test_c9_an_orphan_is_recorded_once_however_often_that_fails(
 ) -> None:
     story = stage("insert", place)
     graph = interrupted(story)
-    with armed(at), pytest.raises(omnigraph.OmniError):
+    with armed(at), pytest.raises(omnigraphdb.OmniError):
         note(graph, "main", "next")
     assert run_child(_open, story.uri, failpoints=f"{at.value}=exit") == KILLED
     note(graph, "main", "next")
@@ -175,4 +175,4 @@ def test_c9_an_orphan_is_recorded_once_however_often_that_fails(
 
 
 def _open(uri: str) -> None:
-    omnigraph.open(uri)
+    omnigraphdb.open(uri)

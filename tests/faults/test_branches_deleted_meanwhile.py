@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint
 from tests.support.child import run_child, run_parked_child
 from tests.support.settled import assert_settled
 
@@ -18,7 +18,7 @@ NAMES = ("a", "b", "c")
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A graph with branches that own both tables, and versions to clean up."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         add(graph, "main", "1")
         for name in NAMES:
             graph.branch_create(name)
@@ -33,19 +33,19 @@ def add(graph: Graph, branch: str, tag: str) -> None:
 
 
 def delete(uri: str, *names: str) -> None:
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         for name in names:
             graph.branch_delete(name)
 
 
 def cleanup(uri: str) -> None:
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         report = graph.cleanup(keep=1, confirm=True)
         assert [str(one.error) for one in report.tables] == ["None", "None"], report
 
 
 def assert_left(home: Path, *names: str) -> None:
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         assert [branch.name for branch in graph.branches()] == ["main", *names]
         for name in names:
             assert len(graph.table("Person", branch=name)) == 3
@@ -64,7 +64,7 @@ def test_a_branch_that_was_made_again_meanwhile_is_none_of_the_other_deletes_bus
     home: Path,
 ) -> None:
     with run_parked_child(delete, str(home), "a", at=Failpoint.BRANCH_DROP_LISTED) as child:
-        with omnigraph.open(home) as graph:
+        with omnigraphdb.open(home) as graph:
             graph.branch_delete("b")
             graph.branch_create("b")
             add(graph, "b", "1")
@@ -107,7 +107,7 @@ def clean_up_often(uri: str, rounds: int) -> None:
 def delete_beside(home: Path, count: int) -> None:
     """Two processes delete branches, each its own, while a third cleans up."""
     mine, yours = ([f"{who}{number}" for number in range(count)] for who in ("x", "y"))
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         for name in (*mine, *yours):
             graph.branch_create(name)
             add(graph, name, "1")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError, OmniError
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConflictError, OmniError
+from omnigraphdb.failpoints import Failpoint
 from tests.support.child import run_parked_child
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 SCHEMA = "node Person { name: String @key  age: I64? } node City { name: String @key }"
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -25,7 +25,7 @@ OFF = {"maintenance": "off"}
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A graph with a branch that owns one table of two."""
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=OFF) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=OFF) as graph:
         graph.mutate(ADD, {"n": "main"})
         make(graph)
     return tmp_path / "g"
@@ -37,14 +37,14 @@ def make(graph: Graph) -> None:
 
 
 def make_again(home: Path) -> None:
-    with omnigraph.open(home, config=OFF) as graph:
+    with omnigraphdb.open(home, config=OFF) as graph:
         graph.branch_delete("b")
         make(graph)
 
 
 def write(uri: str, verb: str) -> None:
     with (
-        omnigraph.open(uri, config=OFF) as graph,
+        omnigraphdb.open(uri, config=OFF) as graph,
         pytest.raises(ConflictError, match="was deleted and made again"),
     ):
         WRITES[verb](graph)
@@ -70,7 +70,7 @@ WRITES: dict[str, Callable[[Graph], object]] = {
 
 
 def assert_left(home: Path, *names: str) -> None:
-    with omnigraph.open(home, config=OFF) as graph:
+    with omnigraphdb.open(home, config=OFF) as graph:
         assert sorted(graph.table("Person", branch="b")["name"].to_pylist()) == sorted(names)
         assert graph.table("City", branch="b").num_rows == 0
         graph.mutate(ADD, {"n": "next"}, branch="b")
@@ -95,7 +95,7 @@ def test_a_write_that_was_prepared_on_a_branch_does_not_land_on_the_next_one_of_
 def test_a_merge_that_was_prepared_on_a_branch_does_not_land_on_the_next_one_of_that_name(
     home: Path,
 ) -> None:
-    with omnigraph.open(home, config=OFF) as graph:
+    with omnigraphdb.open(home, config=OFF) as graph:
         graph.mutate(ADD, {"n": "more"})
     with run_parked_child(write, str(home), "merge", at=Failpoint.MERGE_PLANNED) as child:
         make_again(home)
@@ -111,19 +111,19 @@ def test_a_merge_that_was_prepared_on_a_branch_does_not_land_on_the_next_one_of_
 def test_a_delete_waits_for_a_write_that_has_begun(home: Path, verb: str, at: Failpoint) -> None:
     with run_parked_child(finish, str(home), verb, at=at) as child:
         with (
-            omnigraph.open(home, config=OFF | {"lock_wait": 0.2}) as graph,
+            omnigraphdb.open(home, config=OFF | {"lock_wait": 0.2}) as graph,
             pytest.raises(ConflictError),
         ):
             graph.branch_delete("b")
         child.release()
-    with omnigraph.open(home, config=OFF) as graph:
+    with omnigraphdb.open(home, config=OFF) as graph:
         type_ = "City" if verb == "first write of a table" else "Person"
         assert "late" in graph.table(type_, branch="b")["name"].to_pylist()
         assert_settled(graph)
 
 
 def finish(uri: str, verb: str) -> None:
-    with omnigraph.open(uri, config=OFF) as graph:
+    with omnigraphdb.open(uri, config=OFF) as graph:
         WRITES[verb](graph)
 
 
@@ -131,7 +131,7 @@ def finish(uri: str, verb: str) -> None:
 
 
 def delete(uri: str, key: str | None) -> None:
-    with omnigraph.open(uri, config=OFF | {"lock_wait": 20}) as graph:
+    with omnigraphdb.open(uri, config=OFF | {"lock_wait": 20}) as graph:
         graph.branch_delete("b", idempotency_key=key)
 
 
@@ -149,12 +149,12 @@ def test_the_name_of_a_branch_is_free_when_its_delete_has_ended(
 ) -> None:
     """Nobody makes the branch again, and writes it, while what is left of the first one is removed."""
     with run_parked_child(delete, str(home), key, at=at) as child:
-        with omnigraph.open(home, config=OFF | {"lock_wait": 0.2}) as graph:
+        with omnigraphdb.open(home, config=OFF | {"lock_wait": 0.2}) as graph:
             with pytest.raises(OmniError) as refused:
                 make(graph)
             assert refused.value.kind in ("lock_timeout", "branch_exists")
         child.release()
-    with omnigraph.open(home, config=OFF) as graph:
+    with omnigraphdb.open(home, config=OFF) as graph:
         make(graph)
     assert_left(home, "main", "first")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.plan import WriteOptions
-from omnigraph.engine.write.load import load
-from omnigraph.engine.write.runner_choice import RunnerChoice
-from omnigraph.ids import BranchName
-from omnigraph.pipeline.local import LocalRunner
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.plan import WriteOptions
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice
+from omnigraphdb.ids import BranchName
+from omnigraphdb.pipeline.local import LocalRunner
 from tests.faults import test_writes as writes
 from tests.faults.conftest import PLACES, Stage
 from tests.faults.rows import TAKEOVER_ROWS, WRITE_ROWS, Row
@@ -79,7 +79,7 @@ def in_steps(stage: Callable[[str, str], Stage]) -> Callable[[str, str], Stage]:
 
 def perform(uri: str, name: str, branch: str) -> None:
     """Open a graph and write one story in steps: what a child process does."""
-    with omnigraph.open(uri, config={"split_bytes": 60}) as graph:
+    with omnigraphdb.open(uri, config={"split_bytes": 60}) as graph:
         written_in_steps(graph, branch, "1", ACTOR, name=name)
 
 

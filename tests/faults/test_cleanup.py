@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.child import KILLED, run_child
 from tests.support.maintenance import ADD, OLDER, content, made
 from tests.support.settled import assert_settled
@@ -53,7 +53,7 @@ def shown(graph: Graph) -> dict[str, object]:
 
 def clean(uri: str) -> None:
     """What the child does."""
-    omnigraph.open(uri, config={"maintenance": "off"}).cleanup(keep=1, confirm=True)
+    omnigraphdb.open(uri, config={"maintenance": "off"}).cleanup(keep=1, confirm=True)
 
 
 def assert_converged(graph: Graph) -> None:
@@ -77,7 +77,7 @@ def test_a_killed_cleanup_touches_nothing_visible_and_is_finished_by_the_next(
         before = shown(graph)
     action = f"skip({skip})+exit" if skip else "exit"
     assert run_child(clean, str(tmp_path / "g"), failpoints=f"{at.value}={action}") == KILLED
-    with omnigraph.open(tmp_path / "g", config={"maintenance": "off"}) as graph:
+    with omnigraphdb.open(tmp_path / "g", config={"maintenance": "off"}) as graph:
         assert shown(graph) == before
         assert_converged(graph)
 

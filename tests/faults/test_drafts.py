@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.s3 import Bucket
 from tests.support.s3_counting import CountingBucket
 from tests.support.settled import assert_settled
@@ -21,9 +21,9 @@ WAIT_SECONDS = 60
 def graphs(bucket: Bucket) -> tuple[Graph, Graph]:
     """Two handles of one graph, as two processes have them."""
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    graph = omnigraph.init(uri, SCHEMA, storage_options=options, config={"maintenance": "off"})
+    graph = omnigraphdb.init(uri, SCHEMA, storage_options=options, config={"maintenance": "off"})
     graph.load(BASE, mode="append")
-    rival = omnigraph.open(uri, storage_options=options, config={"maintenance": "off"})
+    rival = omnigraphdb.open(uri, storage_options=options, config={"maintenance": "off"})
     return graph, rival
 
 
@@ -72,13 +72,13 @@ def test_a_version_that_nobody_can_look_at_is_not_taken_for_a_rivals(
     uri = f"{counting_bucket.uri}/g"
     options = {**counting_bucket.storage_options, "client_max_retries": "1"}
     config = {"maintenance": "off", "unofficial_lance": unofficial}
-    graph = omnigraph.init(uri, SCHEMA, storage_options=options, config=config)
+    graph = omnigraphdb.init(uri, SCHEMA, storage_options=options, config=config)
     graph.load(BASE, mode="append")
     third = rf"nodes/[^/]+/_versions/{2**64 - 1 - 3:020d}"
     lost = {"method": "PUT", "key": third, "status": 500, "after": True, "times": 1}
     unseen = {"method": "GET", "key": third, "status": 500, "after": False, "times": 100}
     counting_bucket.bucket.server.control("behave", breaks=[lost, unseen])
-    with pytest.raises(omnigraph.OmniError):
+    with pytest.raises(omnigraphdb.OmniError):
         add(graph, "Person", "e")
     counting_bucket.behave()
     assert add(graph, "Person", "e") is not None

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.child import KILLED, run_child
 from tests.support.settled import assert_settled
 
@@ -24,7 +24,7 @@ POINTS = [Failpoint.FOLD_WRITTEN, Failpoint.FOLD_COMMITTED]
 @pytest.fixture(scope="module")
 def short_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("folds") / "g"
-    with omnigraph.init(path, SCHEMA, config=OFF) as graph:
+    with omnigraphdb.init(path, SCHEMA, config=OFF) as graph:
         add(graph, 0, BEFORE)
     return path
 
@@ -41,7 +41,7 @@ def add(graph: Graph, first: int, count: int) -> None:
 
 def perform(uri: str) -> None:
     """What the child does until it dies."""
-    with omnigraph.open(uri, config=OFF) as graph:
+    with omnigraphdb.open(uri, config=OFF) as graph:
         add(graph, BEFORE, ADDED)
 
 
@@ -54,7 +54,7 @@ def assert_goes_on(graph: Graph) -> None:
     assert graph.query(ALL).rows == [{"n": whole}]
     assert len(graph.commits(limit=1000)) == whole + 1
     assert_settled(graph)
-    with omnigraph.open(graph.uri, read_only=True) as other:
+    with omnigraphdb.open(graph.uri, read_only=True) as other:
         assert [one.id for one in other.commits(limit=1000)] == [
             one.id for one in graph.commits(limit=1000)
         ]
@@ -65,13 +65,13 @@ def test_a_killed_fold_loses_no_write_and_is_done_by_a_later_one(
     place: Path, point: Failpoint
 ) -> None:
     assert run_child(perform, str(place), failpoints=f"{point.value}=exit") == KILLED
-    with omnigraph.open(place, config=OFF) as graph:
+    with omnigraphdb.open(place, config=OFF) as graph:
         assert_goes_on(graph)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fold_that_fails_fails_no_write(place: Path, point: Failpoint) -> None:
-    with omnigraph.open(place, config=OFF) as graph:
+    with omnigraphdb.open(place, config=OFF) as graph:
         with armed(point):
             add(graph, BEFORE, ADDED)
         assert_goes_on(graph)

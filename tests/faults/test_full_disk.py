@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from lance import LanceDataset
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError, RecoveryRequired, StorageError
-from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.values import Staged
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError, RecoveryRequired, StorageError
+from omnigraphdb.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraphdb.storage.layout import MANIFEST
+from omnigraphdb.storage.values import Staged
 from tests.support.child import run_child
 from tests.support.disks import small_disk
 from tests.support.settled import assert_settled
@@ -28,7 +28,7 @@ ADD = 'query m() { insert Person { name: "after" } insert City { name: "after" }
 
 
 def made(root: Path) -> Graph:
-    graph: Graph = omnigraph.init(root, BASE)
+    graph: Graph = omnigraphdb.init(root, BASE)
     people = [{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(20)]
     graph.load([*people, {"type": "City", "data": {"name": "Rome"}}], mode="append")
     return graph
@@ -64,7 +64,7 @@ def test_a_disk_that_fills_while_the_schema_is_locked_is_told_as_what_it_is(
 
 def starve(uri: str) -> None:
     """Open a graph and use up what this process may open; what fails then must name the cause."""
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         # What a write imports is there before.
         graph.mutate(ADD)
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
@@ -148,7 +148,7 @@ def test_while_the_disk_is_full_such_a_build_blocks_its_own_table_only_and_says_
 
 def test_another_handle_does_not_roll_back_what_this_one_left(tmp_path: Path) -> None:
     graph = watched(made(tmp_path / "g"), before=failing(lambda number: number == 4))
-    other = omnigraph.open(graph.uri)
+    other = omnigraphdb.open(graph.uri)
     graph.schema_apply(INDEXED)
     with pytest.raises(RecoveryRequired, match="reopen the graph"):
         other.mutate(ADD)

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError, DriftError, Interleaved, OmniError, RecoveryRequired
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import MAIN, OperationId, TableKey
-from omnigraph.recovery.audit import RecoveryKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConflictError, DriftError, Interleaved, OmniError, RecoveryRequired
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import MAIN, OperationId, TableKey
+from omnigraphdb.recovery.audit import RecoveryKind
 from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
@@ -44,18 +44,18 @@ def test_a_writer_whose_versions_are_put_is_refused_and_leaves_no_trace(
     bucket: Bucket, table: str, at: Failpoint
 ) -> None:
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
-    graph = omnigraph.open(uri, storage_options=options)
+    graph = omnigraphdb.open(uri, storage_options=options)
     before = content(graph)
-    stranger = omnigraph.open(uri, storage_options=options)
+    stranger = omnigraphdb.open(uri, storage_options=options)
     interfere = once(partial(append_foreign, stranger, TableKey(table)))
     with armed(at, interfere), pytest.raises(ConflictError):
         WRITES["insert"].run(graph, "main", "1", "ada")
     assert content(graph) == before
     assert graph.pending_recoveries() == []
     # The foreign commit is as nobody's as it was before the write.
-    with pytest.raises(DriftError, match=r"omnigraph repair"):
+    with pytest.raises(DriftError, match=r"omnigraphdb repair"):
         WRITES["insert"].run(graph, "main", "2", None)
     note(graph, "main", "other tables go on")
     graph.repair(confirm=True, force=True)
@@ -68,11 +68,11 @@ def test_a_writer_stops_and_recovery_takes_it_back(
     bucket: Bucket, table: str, at: Failpoint
 ) -> None:
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
-    graph = omnigraph.open(uri, storage_options=options, config={"unofficial_lance": "off"})
+    graph = omnigraphdb.open(uri, storage_options=options, config={"unofficial_lance": "off"})
     before, commits = content(graph), len(graph.commits())
-    stranger = omnigraph.open(uri, storage_options=options)
+    stranger = omnigraphdb.open(uri, storage_options=options)
     interfere = once(partial(append_foreign, stranger, TableKey(table)))
     with armed(at, interfere), pytest.raises(Interleaved, match="foreign commit interleaved"):
         WRITES["insert"].run(graph, "main", "1", "ada")
@@ -83,7 +83,7 @@ def test_a_writer_stops_and_recovery_takes_it_back(
     with pytest.raises(RecoveryRequired):
         WRITES["insert"].run(graph, "main", "2", None)
     note(graph, "main", "other tables go on")
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         assert tuple(one for one in content(graph) if '"Note"' not in one) == before
         assert [row.recovery_kind for row in graph.recoveries()] == [RecoveryKind.ROLLED_BACK]
         assert_settled(graph)
@@ -97,17 +97,17 @@ def test_a_lone_writer_that_looks_no_more_meets_a_foreign_commit_all_the_same(
 ) -> None:
     """After its own last commit it asks nobody whether HEAD moved; its next commit must not take it for its own."""
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
         for number in range(2):
             note(graph, "main", f"mine {number}")
         before, table = content(graph), TableKey("node:Note")
-        with omnigraph.open(uri, storage_options=options) as stranger:
+        with omnigraphdb.open(uri, storage_options=options) as stranger:
             append_foreign(stranger, table)
         with pytest.raises((Interleaved, DriftError)):
             note(graph, "main", "on foreign rows")
         assert content(graph) == before
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         assert content(graph) == before
         graph.repair(confirm=True, force=True)
         note(graph, "main", "again")
@@ -117,7 +117,7 @@ def test_a_lone_writer_that_looks_no_more_meets_a_foreign_commit_all_the_same(
 
 def test_a_lone_writer_looks_again_when_its_own_write_failed_half_way(bucket: Bucket) -> None:
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
         note(graph, "main", "first")
         with armed(Failpoint.TABLES_COMMITTED), pytest.raises(OmniError):

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_unsettled
-from omnigraph.errors import RecoveryRequired
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
-from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.values import TableAt
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import open_unsettled
+from omnigraphdb.errors import RecoveryRequired
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
+from omnigraphdb.ids import MAIN, RECOVERY_ACTOR, CommitId, TableKey
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.values import TableAt
 from tests.faults.conftest import PLACES, Stage
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_rows
@@ -34,7 +34,7 @@ FORWARD, BACK = Failpoint.TABLES_COMMITTED, Failpoint.TABLE_COMMITTED
 def interrupted(story: Stage, at: Failpoint, tag: str = "1") -> Graph:
     """A graph on which the story was interrupted; the handle has not looked since."""
     graph = story.open()
-    with armed(at), pytest.raises(omnigraph.OmniError):
+    with armed(at), pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, tag)
     return graph
 
@@ -90,7 +90,7 @@ def test_r2_r3_r4_a_recovery_that_dies_again_and_again_ends_as_it_began(
     # A publish happens once, so a fault after it does too: here an error, there a death.
     is_last = recovering is Failpoint.PUBLISHED
     if not is_last or place == "owned":
-        with armed(recovering), pytest.raises(omnigraph.OmniError):
+        with armed(recovering), pytest.raises(omnigraphdb.OmniError):
             story.open()
     if not is_last or place != "owned":
         assert run_child(reopen, story.uri, failpoints=f"{recovering.value}=exit") == KILLED
@@ -203,7 +203,7 @@ def test_a_read_set_that_moves_under_a_roll_forward_turns_it_into_a_roll_back(
 ) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with armed(FORWARD), pytest.raises(omnigraph.OmniError):
+    with armed(FORWARD), pytest.raises(omnigraphdb.OmniError):
         graph.mutate('query m() { insert Knows { from: "a", to: "d" } }')
 
     def stranger() -> None:
@@ -270,7 +270,7 @@ def test_r6_two_independent_operations_are_settled_oldest_first(stage: Setting) 
     graph = story.open()
     for text in ('query m() { insert City { k: "new" } }', 'query m() { insert Note { k: "n" } }'):
         other = Graph(open_unsettled(story.uri))
-        with armed(FORWARD), pytest.raises(omnigraph.OmniError):
+        with armed(FORWARD), pytest.raises(omnigraphdb.OmniError):
             unhealed(other, text)
     left = [one.operation_id for one in graph.pending_recoveries()]
     assert len(left) == 2
@@ -293,7 +293,7 @@ def test_a_roll_back_leaves_alone_what_another_operation_moved(stage: Setting) -
     """The first was stopped before it came to the cities, so the second could write them; it only lacks its publish."""
     story = stage("insert", "main")
     graph = interrupted(story, BACK)
-    with armed(FORWARD), pytest.raises(omnigraph.OmniError):
+    with armed(FORWARD), pytest.raises(omnigraphdb.OmniError):
         graph.mutate('query m() { insert City { k: "second" } }')
     assert [one.forecast for one in graph.pending_recoveries()] == ["roll back", "roll forward"]
     graph = story.open()

@@ -11,14 +11,14 @@ from typing import Final
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_unsettled
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
-from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import open_unsettled
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
+from omnigraphdb.ids import RECOVERY_ACTOR, BranchName, OperationId
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.interruptible import WRITERS, Writer, shown
 from tests.support.settled import assert_settled, fingerprint
@@ -104,7 +104,7 @@ class Interrupted:
     before: Shown
 
     def open(self) -> Graph:
-        graph: Graph = omnigraph.open(self.uri)
+        graph: Graph = omnigraphdb.open(self.uri)
         return graph
 
 
@@ -317,7 +317,7 @@ def test_an_open_beside_a_live_merge_that_changes_no_table_touches_nothing_of_it
             merging = threading.Thread(target=lambda: writer.write(graph))
             merging.start()
             assert park.reached.wait(PARK_SECONDS_MAX)
-            with omnigraph.open(graph.uri) as other:
+            with omnigraphdb.open(graph.uri) as other:
                 other.refresh(roll_back=True)
                 assert len(other.pending_recoveries()) == 1
             park.release()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.values import Staged
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.values import Staged
 from tests.faults.conftest import PLACES, Stage
 from tests.faults.rows import WRITE_ROWS, Row
 from tests.support.foreign import foreign_rows
@@ -93,7 +93,7 @@ def test_a_cancelled_write_is_whole_or_absent_and_the_handle_goes_on(
 
     with armed(row.point, once(interrupt)), pytest.raises(KeyboardInterrupt):
         story.write_with(graph, "1")
-    with suppress(omnigraph.RecoveryRequired):
+    with suppress(omnigraphdb.RecoveryRequired):
         story.write_with(graph, "2")
     graph = story.open()
     shown = story.content(graph)
@@ -118,7 +118,7 @@ def test_rc2_recovery_never_publishes_a_part(stage: Setting, place: str) -> None
     for landed in range(1, 4):
         graph = story.open()
         action = f"skip({landed - 1})+error"
-        with armed(Failpoint.TABLE_COMMITTED, action), pytest.raises(omnigraph.OmniError):
+        with armed(Failpoint.TABLE_COMMITTED, action), pytest.raises(omnigraphdb.OmniError):
             story.write_with(graph, "1")
         graph = story.open()
         assert story.content(graph) == (story.after("1") if landed == 3 else story.before)
@@ -130,7 +130,7 @@ def test_rc3_roll_forward_publishes_what_was_judged_and_nothing_that_came_later(
 ) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, "1")
     stray = once(lambda: _append(graph))
     with armed(Failpoint.ROLL_FORWARD, stray):
@@ -146,7 +146,7 @@ def _append(graph: Graph) -> None:
 def test_rc4_rc5_a_heal_restores_nothing_and_blocks_only_what_it_must(stage: Setting) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, "1")
     heads = fingerprint(graph)["main"][3]
     with counting() as costs:
@@ -154,7 +154,7 @@ def test_rc4_rc5_a_heal_restores_nothing_and_blocks_only_what_it_must(stage: Set
         note(graph, "main", "unrelated")
         # Person was named by the interrupted write, but did not move: it is not in the way.
         graph.mutate('query m() { insert Person { k: "free" } }')
-        with pytest.raises(omnigraph.RecoveryRequired):
+        with pytest.raises(omnigraphdb.RecoveryRequired):
             graph.mutate('query m() { insert LivesIn { from: "c", to: "x" } }')
     assert costs[Cost.TABLE_RESTORES] == 0
     assert fingerprint(graph)["main"][3]["edge:LivesIn"] == heads["edge:LivesIn"]
@@ -178,7 +178,7 @@ def test_rc6_a_read_only_open_writes_nothing(stage: Setting, at: Failpoint | Non
     story = stage("insert", "owned")
     with story.open() as graph:
         if at is not None:
-            with armed(at), pytest.raises(omnigraph.OmniError):
+            with armed(at), pytest.raises(omnigraphdb.OmniError):
                 story.write_with(graph, "1")
     before = digest(Path(story.uri))
     locks = sorted((Path(story.uri) / "__locks").iterdir())
@@ -193,9 +193,9 @@ def test_rc6_a_read_only_open_writes_nothing(stage: Setting, at: Failpoint | Non
 
 
 def test_rc7_a_clean_open_makes_nothing(tmp_path: Path) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     before, names = digest(tmp_path), sorted(tmp_path.rglob("*"))
-    graph = omnigraph.open(tmp_path / "g")
+    graph = omnigraphdb.open(tmp_path / "g")
     graph.refresh(roll_back=True)
     graph.pending_recoveries()
     graph.recoveries()

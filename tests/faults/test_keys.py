@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.results import OperationState
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+import omnigraphdb
+from omnigraphdb.api.results import OperationState
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from tests.support.child import run_child, run_parked_child
 from tests.support.keyed import KEY, REQUESTS, describe, make_graph, perform
 from tests.support.settled import assert_settled
@@ -62,7 +62,7 @@ def once(place: str, request: str) -> tuple[object, ...]:
         beside = f"{place}-once"
         make_graph(beside, request)
         perform(beside, request)
-        with omnigraph.open(beside, read_only=True) as graph:
+        with omnigraphdb.open(beside, read_only=True) as graph:
             _ONCE[request] = describe(graph)
     return _ONCE[request]
 
@@ -73,7 +73,7 @@ def test_n1_a_failed_request_is_repeated_by_the_same_handle(
 ) -> None:
     expected = once(place, request_)
     make_graph(place, request_)
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         with armed(at, "1*error"):
             try:
                 REQUESTS[request_](graph, KEY)
@@ -86,7 +86,7 @@ def test_n1_a_failed_request_is_repeated_by_the_same_handle(
         REQUESTS[request_](graph, KEY)
         assert describe(graph) == expected
         assert graph.operation(KEY).state is OperationState.LANDED
-    with omnigraph.open(place) as again:
+    with omnigraphdb.open(place) as again:
         assert describe(again) == expected
         assert_settled(again)
 
@@ -98,7 +98,7 @@ def test_n2_a_killed_request_is_repeated_by_another_process(
     expected = once(place, request_)
     make_graph(place, request_)
     assert run_child(perform, place, request_, failpoints=f"{at}=exit") != 0
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         REQUESTS[request_](graph, KEY)
         assert describe(graph) == expected
         assert graph.operation(KEY).state is OperationState.LANDED
@@ -111,7 +111,7 @@ def test_n3_an_open_handle_recovers_the_dead_writer_of_a_key_first(
 ) -> None:
     expected = once(place, "mutate")
     make_graph(place, "mutate")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         with run_parked_child(perform, place, "mutate", at=at) as owner:
             is_published = at is Failpoint.PUBLISHED
             found = graph.operation(KEY).state
@@ -119,14 +119,14 @@ def test_n3_an_open_handle_recovers_the_dead_writer_of_a_key_first(
             owner.kill()
         REQUESTS["mutate"](graph, KEY)
         assert describe(graph) == expected
-    with omnigraph.open(place) as again:
+    with omnigraphdb.open(place) as again:
         assert_settled(again)
 
 
 @pytest.mark.parametrize("at", [Failpoint.ARMED, Failpoint.TABLES_COMMITTED])
 def test_n4_the_live_writer_of_a_key_is_waited_for(place: str, at: Failpoint) -> None:
     make_graph(place, "mutate")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         results: list[bool] = []
         repeat = threading.Thread(
             target=lambda: results.append(REQUESTS["mutate"](graph, KEY).replayed)
@@ -143,11 +143,11 @@ def test_n4_the_live_writer_of_a_key_is_waited_for(place: str, at: Failpoint) ->
 
 def test_n5_a_key_that_another_operation_published_is_not_published_again(place: str) -> None:
     make_graph(place, "mutate")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         other = threading.Thread(
             target=lambda: graph.mutate('query m() { insert Lone { k: "1" } }', idempotency_key=KEY)
         )
-        with omnigraph.open(place) as widening:
+        with omnigraphdb.open(place) as widening:
             widening.branch_delete("side")
             widening.schema_apply(widening.schema_source + "\nnode Lone { k: String @key }")
         with parked(Failpoint.STAGED) as park:
@@ -160,7 +160,7 @@ def test_n5_a_key_that_another_operation_published_is_not_published_again(place:
             other.join(PARK_SECONDS_MAX)
         assert graph.operation(KEY).commit == graph.commits()[0]
         assert graph.table("Person").num_rows == 1
-    with omnigraph.open(place) as again:
+    with omnigraphdb.open(place) as again:
         assert again.table("Lone").num_rows == 1
         assert again.table("Person").num_rows == 1
         assert [str(row.recovery_kind) for row in again.recoveries()] == ["RolledBack"]
@@ -171,7 +171,7 @@ def test_n6_a_tag_that_is_killed_is_there_or_not(place: str) -> None:
     make_graph(place, "mutate")
     for at, there in ((Failpoint.TAG_CHECKED, False), (Failpoint.PUBLISHED, True)):
         assert run_child(tag_head, place, failpoints=f"{at}=exit") != 0
-        with omnigraph.open(place) as graph:
+        with omnigraphdb.open(place) as graph:
             assert ([tag.name for tag in graph.tags()] == ["v"]) == there
             assert_settled(graph)
 
@@ -180,7 +180,7 @@ def test_n7_a_policy_that_is_killed_is_the_old_one_or_the_new_one(place: str) ->
     make_graph(place, "mutate")
     for at, number in ((Failpoint.PUBLISH_PREPARED, None), (Failpoint.PUBLISHED, 1)):
         assert run_child(set_policy, place, failpoints=f"{at}=exit") != 0
-        with omnigraph.open(place) as graph:
+        with omnigraphdb.open(place) as graph:
             found = graph.policy()
             assert (None if found is None else found.version) == number
             assert_settled(graph)
@@ -188,10 +188,10 @@ def test_n7_a_policy_that_is_killed_is_the_old_one_or_the_new_one(place: str) ->
 
 def set_policy(place: str) -> None:
     rules = "[{id: all, allow: {actors: {group: all}, actions: [change, policy_change]}}]"
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.set_policy(f"version: 1\ngroups: {{all: [ada]}}\nrules: {rules}")
 
 
 def tag_head(place: str) -> None:
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.tag("v")

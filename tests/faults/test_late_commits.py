@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.errors import DriftError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import BranchName, OperationId, TableKey
-from omnigraph.recovery.audit import RecoveryKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.errors import DriftError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import BranchName, OperationId, TableKey
+from omnigraphdb.recovery.audit import RecoveryKind
 from tests.support.child import KILLED, run_child
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content
@@ -20,7 +20,7 @@ PERSON = TableKey("node:Person")
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(BASE, mode="append")
         graph.branch_create("b")
         WRITES["insert"].run(graph, "b", "0", None)
@@ -29,10 +29,10 @@ def uri(tmp_path: Path) -> str:
 
 def rolled_back(uri: str, branch: str) -> OperationId:
     """Interrupt a write and let recovery take it back."""
-    graph = omnigraph.open(uri)
-    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraph.OmniError):
+    graph = omnigraphdb.open(uri)
+    with armed(Failpoint.TABLE_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         WRITES["insert"].run(graph, branch, "1", None)
-    (row,) = omnigraph.open(uri).recoveries()
+    (row,) = omnigraphdb.open(uri).recoveries()
     assert row.recovery_kind is RecoveryKind.ROLLED_BACK
     return OperationId(row.operation_id)
 
@@ -52,7 +52,7 @@ def commit_late(graph: Graph, branch: str, operation: OperationId) -> None:
 
 def write_again(uri: str, branch: str) -> None:
     """Write to the table of persons: what a child process does."""
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         WRITES["insert"].run(graph, branch, "2", None)
 
 
@@ -61,7 +61,7 @@ def test_the_next_write_undoes_a_commit_that_came_after_its_roll_back(
     uri: str, branch: str
 ) -> None:
     operation = rolled_back(uri, branch)
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     before, commits = content(graph, branch), len(graph.commits(branch=branch))
     commit_late(graph, branch, operation)
     assert [one.check for one in graph.doctor()] == ["drift"]
@@ -75,16 +75,16 @@ def test_the_next_write_undoes_a_commit_that_came_after_its_roll_back(
 @pytest.mark.parametrize("way", ["error", "kill"])
 def test_undoing_it_may_be_interrupted(uri: str, way: str) -> None:
     operation = rolled_back(uri, "main")
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     before = content(graph)
     commit_late(graph, "main", operation)
     if way == "kill":
         point = f"{Failpoint.LATE_RESTORED.value}=exit"
         assert run_child(write_again, uri, "main", failpoints=point) == KILLED
     else:
-        with armed(Failpoint.LATE_RESTORED), pytest.raises(omnigraph.OmniError):
+        with armed(Failpoint.LATE_RESTORED), pytest.raises(omnigraphdb.OmniError):
             write_again(uri, "main")
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     assert content(graph) == before
     WRITES["insert"].run(graph, "main", "2", None)
     assert_settled(graph)
@@ -92,7 +92,7 @@ def test_undoing_it_may_be_interrupted(uri: str, way: str) -> None:
 
 def test_repair_restores_the_pin_and_force_does_not_publish_a_part(uri: str) -> None:
     operation = rolled_back(uri, "main")
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     before = content(graph)
     commit_late(graph, "main", operation)
     found = {one.table_key: one for one in graph.repair().tables}[PERSON]
@@ -108,7 +108,7 @@ def test_repair_restores_the_pin_and_force_does_not_publish_a_part(uri: str) -> 
 @pytest.mark.parametrize("verb", ["optimize", "cleanup"])
 def test_maintenance_undoes_it_too(uri: str, verb: str) -> None:
     operation = rolled_back(uri, "main")
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     before = content(graph)
     commit_late(graph, "main", operation)
     if verb == "optimize":
@@ -121,9 +121,9 @@ def test_maintenance_undoes_it_too(uri: str, verb: str) -> None:
 
 def test_a_commit_of_anybody_else_is_left_for_repair(uri: str) -> None:
     rolled_back(uri, "main")
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     commit_late(graph, "main", OperationId("somebody else"))
-    with pytest.raises(DriftError, match="omnigraph repair"):
+    with pytest.raises(DriftError, match="omnigraphdb repair"):
         WRITES["insert"].run(graph, "main", "2", None)
     found = {one.table_key: one for one in graph.repair().tables}[PERSON]
     assert found.classification == "suspicious"

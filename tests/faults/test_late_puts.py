@@ -3,17 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.process import BaseProcess
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_graph
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.limits import LEASE_SECONDS
-from omnigraph.runtime import SystemRuntime
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.child import KILLED, run_child, spawn
 from tests.support.joined import write_together
+from tests.support.leases import LONG_AFTER, run_with_short_leases
 from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
@@ -26,51 +25,40 @@ Options = Mapping[str, str]
 SOAK = pytest.mark.soak
 
 
-class Later(SystemRuntime):
-    """A clock that is some leases ahead: what an earlier clock leased has run out."""
-
-    def __init__(self, leases: int) -> None:
-        super().__init__()
-        self._ahead_us = int(leases * LEASE_SECONDS * 1_000_000)
-
-    def now_us(self) -> int:
-        return super().now_us() + self._ahead_us
-
-
 def insert(uri: str, branch: str, options: Options) -> None:
     """Write three tables of a branch."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         WRITES["insert"].run(graph, branch, "1", "ada")
 
 
 def insert_group(uri: str, branch: str, options: Options) -> None:
     """Insert three people in one group."""
     text = "query m($k: String) { insert Person { k: $k } }"
-    with omnigraph.open(uri, storage_options=options, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.open(uri, storage_options=options, config={"maintenance": "off"}) as graph:
         write_together(graph, [partial(graph.mutate, text, {"k": f"g{n}"}) for n in range(3)])
 
 
 def merge(uri: str, branch: str, options: Options) -> None:
     """Bring what a branch inserted to main."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         graph.merge(branch)
 
 
 def optimize(uri: str, branch: str, options: Options) -> None:
     """Compact what small writes left."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         graph.optimize()
 
 
 def widen(uri: str, branch: str, options: Options) -> None:
     """Add two types."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         graph.schema_apply(WIDER)
 
 
 def create_branch(uri: str, branch: str, options: Options) -> None:
     """Make a branch."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         graph.branch_create("made")
 
 
@@ -143,26 +131,39 @@ def _cases() -> list[object]:
 class Place:
     """A graph in a bucket."""
 
-    uri: str
-    options: Options
+    bucket: Bucket
 
-    def open_later(self, leases: int = 2) -> Graph:
+    @property
+    def uri(self) -> str:
+        return f"{self.bucket.uri}/g"
+
+    @property
+    def options(self) -> Options:
+        return self.bucket.storage_options
+
+    def spawn(self, late: "Late") -> BaseProcess:
+        """Start the writer in a process of its own; a lease of it that arrives late is short."""
+        arguments = late.work, self.uri, late.branch, dict(self.options)
+        return spawn(run_with_short_leases, *arguments)
+
+    def open_later(self) -> Graph:
         """Open when the leases of a dead process have run out."""
-        return Graph(open_graph(self.uri, storage_options=self.options, runtime=Later(leases)))
+        self.bucket.pass_time(LONG_AFTER)
+        return omnigraphdb.open(self.uri, storage_options=self.options)
 
 
-def recover(place: Place) -> None:
+def recover(uri: str, options: Options) -> None:
     """Recover in a process that may die of it."""
-    place.open_later().close()
+    omnigraphdb.open(uri, storage_options=options).close()
 
 
 @pytest.fixture
 def place(bucket: Bucket) -> Place:
-    return Place(f"{bucket.uri}/g", bucket.storage_options)
+    return Place(bucket)
 
 
 def prepare(place: Place, late: Late) -> None:
-    with omnigraph.init(
+    with omnigraphdb.init(
         place.uri, SCHEMA, storage_options=place.options, config={"maintenance": "off"}
     ) as graph:
         graph.load(BASE, mode="append")
@@ -183,7 +184,7 @@ def test_a_put_that_comes_after_the_recovery_of_its_writer_changes_nothing(
     prepare(place, late)
     branch = "main" if late.work is merge else late.branch
     on_its_way = bucket.delay_put(late.key, skip=late.skip)
-    writer = spawn(late.work, place.uri, late.branch, dict(place.options))
+    writer = place.spawn(late)
     on_its_way.wait()
     writer.kill()
     writer.join(60)
@@ -211,11 +212,12 @@ def test_a_version_of_a_group_that_arrives_without_those_before_it_is_refused(
     bucket: Bucket, place: Place
 ) -> None:
     """All versions of a group are put at the same time: the last one may be the only one that ever arrives."""
-    prepare(place, Late(name="", work=insert_group, key=""))
+    late = Late(name="", work=insert_group, key="")
+    prepare(place, late)
     lost = [{"method": "PUT", "key": key, "status": 503, "after": False} for key in GROUPED[:2]]
     bucket.server.control("behave", breaks=[{**one, "times": 1_000} for one in lost])
     on_its_way = bucket.delay_put(GROUPED[2])
-    writer = spawn(insert_group, place.uri, "main", dict(place.options))
+    writer = place.spawn(late)
     on_its_way.wait()
     writer.kill()
     writer.join(60)
@@ -231,9 +233,10 @@ def test_a_version_of_a_group_that_arrives_without_those_before_it_is_refused(
 def test_a_publish_that_arrives_while_recovery_completes_the_write_is_the_commit_of_the_write(
     bucket: Bucket, place: Place
 ) -> None:
-    prepare(place, Late(name="", work=insert, key=""))
+    late = Late(name="", work=insert, key="")
+    prepare(place, late)
     on_its_way = bucket.delay_put(r"__manifest/_versions/")
-    writer = spawn(insert, place.uri, "main", dict(place.options))
+    writer = place.spawn(late)
     on_its_way.wait()
     writer.kill()
     writer.join(60)
@@ -274,18 +277,20 @@ def test_a_recovery_that_dies_leaves_nothing_for_a_late_put(
 ) -> None:
     prepare(place, late)
     on_its_way = bucket.delay_put(late.key, skip=late.skip)
-    writer = spawn(late.work, place.uri, late.branch, dict(place.options))
+    writer = place.spawn(late)
     on_its_way.wait()
     writer.kill()
     writer.join(60)
-    with armed(at), pytest.raises(omnigraph.OmniError):
+    with armed(at), pytest.raises(omnigraphdb.OmniError):
         place.open_later()
-    assert run_child(recover, place, failpoints=f"{at}=exit") == KILLED
-    with place.open_later(4) as graph:
+    bucket.pass_time(LONG_AFTER)
+    arguments = place.uri, dict(place.options)
+    assert run_child(recover, *arguments, failpoints=f"{at}=exit") == KILLED
+    with place.open_later() as graph:
         assert_settled(graph)
         settled = content(graph, late.branch)
         assert on_its_way.arrive() >= 400
-    with place.open_later(4) as graph:
+    with place.open_later() as graph:
         assert_settled(graph)
         assert content(graph, late.branch) == settled
         WRITES["insert"].run(graph, late.branch, "2", None)

@@ -6,11 +6,11 @@ from pathlib import Path
 import lance
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ManifestConflict, OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.recovery.audit import RecoveryKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ManifestConflict, OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.recovery.audit import RecoveryKind
 from tests.support.child import KILLED, run_child
 from tests.support.maintenance import (
     ADD,
@@ -111,7 +111,7 @@ def test_an_interrupted_run_is_settled_by_the_next_open(
         rows = content(graph)
         failed(graph, work, at, how)
         assert content(graph) == rows
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert kinds(again) == [str(outcome)]
         assert_whole(again, rows)
 
@@ -129,7 +129,7 @@ def test_a_killed_run_is_settled_by_the_next_open(
     with make(tmp_path / "g") as graph:
         rows = content(graph)
     died(tmp_path / "g", work.__name__, at, how)
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert kinds(again) == [str(outcome)]
         assert_whole(again, rows)
 
@@ -174,7 +174,7 @@ def test_an_interrupted_build_on_a_branch_leaves_main_alone(tmp_path: Path, kill
                 graph.ensure_indices(branch="review")
     if killed:
         died(tmp_path / "g", "ensure_indices", Failpoint.INDICES_COMMITTED, "error", "review")
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert heads(again) == before
         assert content(again, "review") == rows
         assert kinds(again) == [str(FORWARD)]
@@ -248,7 +248,7 @@ def test_a_killed_cleanup_is_simply_run_again(tmp_path: Path, at: Failpoint) -> 
             graph.branch_delete("gone")
         rows = content(graph)
     died(tmp_path / "g", "cleanup", at, "error")
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert content(again) == rows
         report = again.cleanup(keep=1, confirm=True)
         assert all(one.error is None for one in report.tables)

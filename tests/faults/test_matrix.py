@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar import WriterKind
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar import WriterKind
 from tests.faults.matrix import (
     FROM_ZERO,
     MATRIX,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.engine.session.open import open_unsettled
-from omnigraph.errors import InternalError, MergeConflicts, OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import RECOVERY_ACTOR, BranchName, OperationId, TableKey
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage import addresses
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.engine.session.open import open_unsettled
+from omnigraphdb.errors import InternalError, MergeConflicts, OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import RECOVERY_ACTOR, BranchName, OperationId, TableKey
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage import addresses
 from tests.support.child import KILLED, run_child
 from tests.support.settled import assert_settled, fingerprint
 from tests.support.story import reopen
@@ -154,7 +154,7 @@ def content(graph: Graph, branch: str) -> Content:
 
 
 def begun(path: Path, story: Story) -> Graph:
-    graph: Graph = omnigraph.init(path, SCHEMA)
+    graph: Graph = omnigraphdb.init(path, SCHEMA)
     graph.load(people(("kept", 0), ("changed", 0), ("removed", 0)), mode="append")
     story.prepare(graph)
     return graph
@@ -197,7 +197,7 @@ def assert_recorded(graph: Graph, story: Story, kind: RecoveryKind) -> None:
             assert all(one.from_version > one.to_version for one in row.tables)
             assert commit.merged_parent is None
     before = fingerprint(graph)
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert fingerprint(again) == before
 
 
@@ -231,7 +231,7 @@ def test_a_merge_that_fails_anywhere_is_whole_or_absent(
     if point is not Failpoint.PUBLISHED:
         assert moves(graph, story) == landed(story, point)
     graph.close()
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         check(again, story, point, before, merged[name])
 
 
@@ -246,7 +246,7 @@ def test_a_merge_killed_anywhere_is_whole_or_absent(
     with Graph(open_unsettled(graph.uri)) as left:
         if point is not Failpoint.PUBLISHED:
             assert moves(left, story) == landed(story, point)
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         check(again, story, point, before, merged[name])
 
 
@@ -265,7 +265,7 @@ def small_chunks(story: Story) -> Iterator[None]:
 
 
 def merge(uri: str, source: str, target: str, name: str = "adopt") -> None:
-    with small_chunks(STORIES[name]), omnigraph.open(uri) as graph:
+    with small_chunks(STORIES[name]), omnigraphdb.open(uri) as graph:
         graph.merge(source, into=target)
 
 
@@ -291,7 +291,7 @@ def test_a_merge_stopped_halfway_blocks_its_own_tables_only(tmp_path: Path) -> N
     graph.load([{"type": "City", "data": {"name": "free"}}], mode="append")
     assert graph.table("City").num_rows == 1
     assert graph.table("Person").num_rows == 3
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert again.doctor() == []
         assert str(again.merge("side").outcome) == "merged"
 
@@ -324,7 +324,7 @@ def test_rows_a_stranger_put_on_a_confirmed_merge_are_not_adopted(
     staged = tables.stage_append(head.at, stranger)
     tables.commit_staged(staged, operation_id=OperationId("stranger"), lock=None)
     graph.close()
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert content(again, "main") == before
         again.merge("side")
         assert content(again, "main") == merged["adopt"]
@@ -346,7 +346,7 @@ def test_an_old_record_without_confirmation_is_read_by_its_own_meaning(
     for later in ("commit_id", "read_set", "pointer_updates", "line"):
         record.pop(later, None)
     file.write_text(json.dumps(record))
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert content(again, "main") == merged["adopt"]
         assert again.doctor() == []
 
@@ -367,7 +367,7 @@ def test_a_second_crash_after_the_roll_back_does_not_lose_the_merge(
         before = content(graph, "main")
     kill(merge, graph.uri, "side", "main", at=Failpoint.MERGE_APPENDED)
     kill(reopen, graph.uri, at=Failpoint.ROLLBACK_PUBLISHED)
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert content(again, "main") == before
         kinds = [row.recovery_kind for row in again.recoveries()]
         assert kinds == [RecoveryKind.ROLLED_BACK]

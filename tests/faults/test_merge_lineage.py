@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar_json import decode, encode
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.limits import SIDECAR_COMMITS_MAX
-from omnigraph.manifest.branches import delete_branch
-from omnigraph.manifest.merged import commit_rows
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar_json import decode, encode
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.limits import SIDECAR_COMMITS_MAX
+from omnigraphdb.manifest.branches import delete_branch
+from omnigraphdb.manifest.merged import commit_rows
 from tests.faults.test_merge import kill, merge
 from tests.unit.manifest.test_lineage import commit
 
@@ -25,7 +25,7 @@ def write_row(graph: Graph, branch: str, name: str, a: int = 1) -> None:
 
 
 def make_graph(path: Path) -> Graph:
-    graph: Graph = omnigraph.init(path, SCHEMA)
+    graph: Graph = omnigraphdb.init(path, SCHEMA)
     write_row(graph, "main", "a")
     graph.branch_create("f")
     write_row(graph, "f", "one")
@@ -36,12 +36,12 @@ def make_graph(path: Path) -> Graph:
 
 def delete_unhealed(uri: str, branch: str) -> None:
     """Delete a branch as a release would that does not recover first."""
-    with omnigraph.open(uri, read_only=True) as graph:
+    with omnigraphdb.open(uri, read_only=True) as graph:
         delete_branch(graph._engine.manifest, graph._engine.store.tables, branch)
 
 
 def check(uri: str, merged_commits: list[str]) -> None:
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         assert {row["name"] for row in graph.table("node:P").to_pylist()} == {
             "a",
             "m",
@@ -53,7 +53,7 @@ def check(uri: str, merged_commits: list[str]) -> None:
         assert parents == [merged_commits[0]]
         assert graph.commit(merged_commits[0]).branch == "f"
         assert graph.doctor() == []
-        with omnigraph.open(uri) as again:
+        with omnigraphdb.open(uri) as again:
             assert again.commits(all=True) == graph.commits(all=True)
 
 
@@ -92,7 +92,7 @@ def test_a_merge_over_a_virtual_base_that_is_killed_leaves_nothing_behind(tmp_pa
             graph.merge(source, into=into)
         graph.branch_delete("f")
     kill(merge, graph.uri, "x", "main", at=Failpoint.MERGE_PLANNED)
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert again.doctor() == []
         assert again.cleanup(keep=1).tables[0].forks_removed == ()
         assert str(again.merge("x").outcome) == "merged"
@@ -108,7 +108,7 @@ def test_a_record_of_an_earlier_release_brings_no_lineage_and_is_completed(tmp_p
     record = json.loads(file.read_text())
     assert [facts[0] for facts in record.pop("merged_lineage")["commits"]]
     file.write_text(json.dumps(record))
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert len(again.table("node:P")) == 4
         assert again.commits(all=True) == again.commits()
         assert again.doctor() == []

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Step
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Step
 from tests.support.child import KILLED, run_child
 from tests.support.merge_ways import SCHEMA, apply_step, by_runner, content, merge_by
 from tests.support.replacing import two_commits
@@ -42,13 +42,13 @@ class DyingRunner(LocalRunner):
 
 
 def _merge(uri: str, phase: str) -> None:
-    with two_commits(), omnigraph.open(uri) as graph:
+    with two_commits(), omnigraphdb.open(uri) as graph:
         merge_by(graph, by_runner(DyingRunner(phase)))
 
 
 def make_graph(home: Path) -> tuple[str, dict[str, list[dict[str, object]]]]:
     """Work on two types of a branch, and what a merge of it comes to."""
-    with omnigraph.init(home / "g", SCHEMA) as graph:
+    with omnigraphdb.init(home / "g", SCHEMA) as graph:
         people = [{"type": "P", "data": {"name": f"p{n}", "a": 1}} for n in range(4)]
         graph.load(people, mode="append")
         graph.branch_create("side")
@@ -78,7 +78,7 @@ def check_end(graph: Graph, before: object) -> None:
 def test_a_driver_that_dies_between_steps_leaves_nothing(tmp_path: Path, phase: str) -> None:
     uri, before = make_graph(tmp_path)
     assert run_child(_merge, uri, phase) == KILLED
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         assert content(graph) == before
         check_end(graph, before)
 
@@ -89,5 +89,5 @@ def test_a_driver_that_dies_while_it_commits_leaves_all_or_nothing(
 ) -> None:
     uri, before = make_graph(tmp_path)
     assert run_child(_merge, uri, "", failpoints=f"{point.value}=exit") == KILLED
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         check_end(graph, before)

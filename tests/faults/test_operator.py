@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, RecoveryRequired, SidecarUnreadable
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import RECOVERY_ACTOR
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.surfaces.cli.main import main
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFound, RecoveryRequired, SidecarUnreadable
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import RECOVERY_ACTOR
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.surfaces.cli.main import main
 from tests.faults.conftest import Stage
 from tests.support.child import run_parked_child
 from tests.support.settled import assert_settled
@@ -47,7 +47,7 @@ class Told:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     def invoke(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["omnigraph", "recovery", *arguments])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", "recovery", *arguments])
         with pytest.raises(SystemExit) as stop:
             main()
         told = capsys.readouterr()
@@ -59,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def interrupted(story: Stage, at: Failpoint = Failpoint.TABLE_COMMITTED) -> str:
     """Interrupt the story; give its operation."""
     with story.open() as graph:
-        with armed(at), pytest.raises(omnigraph.OmniError):
+        with armed(at), pytest.raises(omnigraphdb.OmniError):
             story.write_with(graph, "1", ACTOR)
         (left,) = graph.pending_recoveries()
         return left.operation_id
@@ -148,7 +148,7 @@ def test_a_discarded_operation_leaves_what_it_wrote_and_says_so(
     assert told.code == 0
     assert f"discarded {operation} Mutation" in told.out
     assert "edge:LivesIn at version" in told.out
-    assert "omnigraph repair" in told.out
+    assert "omnigraphdb repair" in told.out
     graph = story.open()
     (row,) = graph.recoveries()
     assert (row.recovery_kind, row.for_actor) == (RecoveryKind.DISCARDED, ACTOR)
@@ -178,7 +178,7 @@ def test_a_record_that_keeps_the_graph_from_being_opened_can_be_discarded(
     told = run("discard", LOST, story.uri, "--confirm", "--json")
     assert told.code == 0
     assert told.json["writer_kind"] == "Unknown"
-    assert "omnigraph doctor" in told.json["leaves"][0]
+    assert "omnigraphdb doctor" in told.json["leaves"][0]
     graph = story.open()
     assert [row.recovery_kind for row in graph.recoveries()] == [RecoveryKind.DISCARDED]
     story.write_with(graph, "1")
@@ -211,7 +211,7 @@ def test_what_a_live_writer_does_cannot_be_discarded(stage: Setting) -> None:
     with run_parked_child(perform, story.uri, "insert", at=at) as writer:
         (left,) = story.open(read_only=True).pending_recoveries()
         with pytest.raises(RecoveryRequired, match="live writer"):
-            omnigraph.discard_recovery(story.uri, left.operation_id)
+            omnigraphdb.discard_recovery(story.uri, left.operation_id)
         writer.release()
     graph = story.open()
     assert story.content(graph) == story.after("1")
@@ -222,7 +222,7 @@ def test_an_unknown_operation_cannot_be_discarded(stage: Setting) -> None:
     story = stage("insert", "main")
     operation = interrupted(story)
     with pytest.raises(NotFound, match=operation[:20]):
-        omnigraph.discard_recovery(
+        omnigraphdb.discard_recovery(
             story.uri, operation[:-1] + ("1" if operation[-1] == "0" else "0")
         )
     assert_settled(story.open())
@@ -232,7 +232,7 @@ def test_an_unknown_operation_cannot_be_discarded(stage: Setting) -> None:
 def test_an_operation_of_a_branch_is_discarded_on_its_branch(stage: Setting, place: str) -> None:
     story = stage("insert", place)
     operation = interrupted(story)
-    done = omnigraph.discard_recovery(story.uri, operation)
+    done = omnigraphdb.discard_recovery(story.uri, operation)
     graph = story.open()
     assert graph.commit(done.commit).branch == place
     assert story.content(graph) == story.before
@@ -246,17 +246,37 @@ def test_an_operation_of_a_branch_is_discarded_on_its_branch(stage: Setting, pla
 def test_a_discard_that_is_interrupted_is_recorded_once(stage: Setting) -> None:
     story = stage("insert", "main")
     operation = interrupted(story, Failpoint.ARMED)
-    with armed(Failpoint.SIDECAR_DELETE), pytest.raises(omnigraph.OmniError):
-        omnigraph.discard_recovery(story.uri, operation)
-    omnigraph.discard_recovery(story.uri, operation)
+    with armed(Failpoint.SIDECAR_DELETE), pytest.raises(omnigraphdb.OmniError):
+        omnigraphdb.discard_recovery(story.uri, operation)
+    omnigraphdb.discard_recovery(story.uri, operation)
     graph = story.open()
     assert [row.recovery_kind for row in graph.recoveries()] == [RecoveryKind.DISCARDED]
     assert_settled(graph)
+
+
+@pytest.mark.parametrize(
+    "at", [Failpoint.ARMED, Failpoint.TABLE_COMMITTED, Failpoint.TABLES_COMMITTED]
+)
+def test_the_next_open_completes_a_discard_and_not_its_operation(
+    stage: Setting, at: Failpoint
+) -> None:
+    story = stage("insert", "main")
+    operation = interrupted(story, at)
+    with armed(Failpoint.SIDECAR_DELETE), pytest.raises(omnigraphdb.OmniError):
+        omnigraphdb.discard_recovery(story.uri, operation)
+    (pending,) = story.open(read_only=True).pending_recoveries()
+    assert pending.forecast == "discard, an operator decided so"
+    graph = story.open()
+    assert graph.pending_recoveries() == []
+    assert story.content(graph) == story.before
+    (row,) = graph.recoveries()
+    assert (row.operation_id, row.recovery_kind) == (operation, RecoveryKind.DISCARDED)
+    assert [c.id for c in graph.commits() if c.actor == RECOVERY_ACTOR] == [row.commit]
 
 
 def test_a_read_only_handle_discards_nothing(stage: Setting) -> None:
     story = stage("insert", "main")
     operation = interrupted(story)
     graph: Graph = story.open(read_only=True)
-    with pytest.raises(omnigraph.ReadOnlyError):
+    with pytest.raises(omnigraphdb.ReadOnlyError):
         graph.discard_recovery(operation)

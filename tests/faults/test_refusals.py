@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ManifestConflict, PreconditionFailed, RecoveryRequired, StorageError
-from omnigraph.failpoints import Failpoint, armed, kill
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.values import Staged
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ManifestConflict, PreconditionFailed, RecoveryRequired, StorageError
+from omnigraphdb.failpoints import Failpoint, armed, kill
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.values import Staged
 from tests.faults.conftest import Stage
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.foreign import foreign_publish, foreign_rows
@@ -73,7 +73,7 @@ def test_a_refused_write_that_dies_before_it_is_taken_back_is_taken_back_later(
 
 def _refused_and_killed(uri: str, restored: bool) -> None:
     """Die once the decision is on disk: before the first restore, or after the last."""
-    graph, other = omnigraph.open(uri), omnigraph.open(uri)
+    graph, other = omnigraphdb.open(uri), omnigraphdb.open(uri)
     head = graph.commits(limit=1)[0]
     text = 'query m() { insert Person { k: "new" }  insert City { k: "new" } }'
     dying = graph if restored else watched(graph, restoring=kill)
@@ -131,7 +131,7 @@ def test_a_killed_write_whose_read_set_moved_is_taken_back_though_all_of_it_land
 
 
 def _link(uri: str) -> None:
-    omnigraph.open(uri).mutate('query m() { insert Knows { from: "a", to: "d" } }')
+    omnigraphdb.open(uri).mutate('query m() { insert Knows { from: "a", to: "d" } }')
 
 
 # ---- M9: a foreign publish of a table of the write, between its last look and its publish
@@ -286,7 +286,7 @@ def test_m8_rivals_who_keep_winning_leave_a_write_that_must_not_be_repeated(
 def test_m14_a_recovery_for_nobody_names_nobody(stage: Setting) -> None:
     story = stage("insert", "main")
     graph = story.open()
-    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraph.OmniError):
+    with armed(Failpoint.TABLES_COMMITTED), pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, "1", actor=None)
     graph = story.open()
     assert [row.for_actor for row in graph.recoveries()] == [None]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniWarning, StorageError
-from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.storage.lance.unofficial.addresses import rebase_manifest
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniWarning, StorageError
+from omnigraphdb.failpoints import Failpoint, Injected, armed
+from omnigraphdb.storage.lance.unofficial.addresses import rebase_manifest
 from tests.engine.test_moved import make_nested, names, person
 from tests.support.child import KILLED, run_child, run_parked_child
 from tests.support.settled import assert_settled, digest
@@ -40,26 +40,26 @@ def test_relocating_that_is_broken_off_is_completed_by_the_next(
     before = digest(original)
     if how == "error":
         with armed(at, f"skip({skip})+error"), pytest.raises(Injected):
-            omnigraph.relocate(copy)
+            omnigraphdb.relocate(copy)
     else:
         failpoints = f"{at}=skip({skip})+exit"
-        assert run_child(omnigraph.relocate, str(copy), failpoints=failpoints) == KILLED
+        assert run_child(omnigraphdb.relocate, str(copy), failpoints=failpoints) == KILLED
     _assert_each_branch_is_here_or_refused(copy)
-    omnigraph.relocate(copy)
+    omnigraphdb.relocate(copy)
     assert digest(original) == before
     shutil.rmtree(original)
-    with omnigraph.open(copy) as graph:
+    with omnigraphdb.open(copy) as graph:
         assert names(graph, "nested/below") == ["Ada", "below"]
         for branch in ("main", "lazy", "side", "nested/below"):
             graph.load([person("new")], mode="append", branch=branch)
         assert_settled(graph)
-    assert omnigraph.relocate(copy).files_rewritten == 0
+    assert omnigraphdb.relocate(copy).files_rewritten == 0
 
 
 def _assert_each_branch_is_here_or_refused(root: Path) -> None:
     """A branch that can be built upon half way is here in every table."""
     with pytest.warns(OmniWarning, match="moved or copied"):
-        graph = omnigraph.open(root)
+        graph = omnigraphdb.open(root)
     for branch in ("lazy", "side", "nested/below"):
         if not _is_refused(graph, branch):
             assert _addresses_left(root, branch) == []
@@ -88,13 +88,15 @@ def _addresses_left(root: Path, branch: str) -> list[Path]:
 
 def test_two_that_relocate_at_once_come_to_the_same(copy: Path) -> None:
     found: list[int] = []
-    with run_parked_child(omnigraph.relocate, str(copy), at=Failpoint.RELOCATE_REWRITTEN) as child:
+    with run_parked_child(
+        omnigraphdb.relocate, str(copy), at=Failpoint.RELOCATE_REWRITTEN
+    ) as child:
         second = threading.Thread(
-            target=lambda: found.append(omnigraph.relocate(copy).files_rewritten)
+            target=lambda: found.append(omnigraphdb.relocate(copy).files_rewritten)
         )
         second.start()
         child.release()
         second.join()
     assert found == [0]
-    with omnigraph.open(copy) as graph:
+    with omnigraphdb.open(copy) as graph:
         assert_settled(graph)

@@ -1,24 +1,25 @@
 """A schema change that fails or dies anywhere is whole or absent, and can be tried again."""
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.errors import OmniError, RecoveryRequired, SchemaApplyConflict
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
-from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId
-from omnigraph.manifest.change import Change, Draft
-from omnigraph.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.recovery import sweep
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.layout import SCHEMA_FILES, staging_path
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.errors import OmniError, RecoveryRequired, SchemaApplyConflict
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraphdb.ids import MAIN, RECOVERY_ACTOR, CommitId
+from omnigraphdb.manifest.change import Change, Draft
+from omnigraphdb.manifest.names import SCHEMA_APPLY_LOCK
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.recovery import sweep
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.layout import SCHEMA_FILES, staging_path
 from tests.support.child import KILLED, run_child
 from tests.support.schema_changes import BASE, VARIANTS, change, content, made
 from tests.support.settled import assert_settled, fingerprint
@@ -54,7 +55,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
 
 
 def reopened(graph: Graph) -> Graph:
-    again: Graph = omnigraph.open(graph.uri)
+    again: Graph = omnigraphdb.open(graph.uri)
     return again
 
 
@@ -357,12 +358,32 @@ def test_a_read_only_open_serves_the_old_schema_or_refuses_and_touches_nothing(
         graph.schema_apply(VARIANTS["add types"])
     before = digest(Path(graph.uri))
     if is_served:
-        with omnigraph.open(graph.uri, read_only=True) as reader:
+        with omnigraphdb.open(graph.uri, read_only=True) as reader:
             assert reader.schema_source == BASE
     else:
         with pytest.raises(RecoveryRequired):
-            omnigraph.open(graph.uri, read_only=True)
+            omnigraphdb.open(graph.uri, read_only=True)
     assert digest(Path(graph.uri)) == before
+
+
+def test_a_reader_amid_the_copy_of_the_source_text_is_sent_to_recovery(graph: Graph) -> None:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
+        with armed(Failpoint.SCHEMA_SOURCE_PLACED), pytest.raises(OmniError):
+            graph.schema_apply(VARIANTS["metadata only"])
+        # An object store renames by a copy and a removal: between them there are both.
+        root = Path(graph.uri)
+        shutil.copy(root / "_schema.pg", root / "_schema.pg.staging")
+        before = digest(root)
+        for ask in (
+            lambda: omnigraphdb.open(graph.uri, read_only=True),
+            lambda: reader.table("City"),
+        ):
+            with pytest.raises(RecoveryRequired, match="open the graph read-write"):
+                ask()
+        assert digest(root) == before
+    with omnigraphdb.open(graph.uri) as again:
+        assert again.schema_source == VARIANTS["metadata only"]
+        assert again.doctor() == []
 
 
 # ---- staging files that no intent names
@@ -434,7 +455,7 @@ def test_a_read_only_open_waits_until_a_running_change_has_put_its_files_in_plac
     with ThreadPoolExecutor(2) as pool, parked(Failpoint.SCHEMA_PUBLISHED) as park:
         change = pool.submit(graph.schema_apply, VARIANTS["add types"])
         assert park.reached.wait(PARK_SECONDS_MAX)
-        opening = pool.submit(omnigraph.open, graph.uri, read_only=True)
+        opening = pool.submit(omnigraphdb.open, graph.uri, read_only=True)
         with pytest.raises(TimeoutError):
             opening.result(timeout=0.2)
         park.release()

@@ -5,17 +5,17 @@ Nobody holds it back there: the version that its swap should have collided with 
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_graph
-from omnigraph.errors import RecoveryRequired
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import MAIN, Version
-from omnigraph.limits import MANIFEST_SECONDS_MIN
-from omnigraph.manifest.manifest import Moment
-from omnigraph.runtime import SystemRuntime
-from omnigraph.storage.lance.unofficial.version_files import version_file
-from omnigraph.storage.layout import MANIFEST
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import open_graph
+from omnigraphdb.errors import RecoveryRequired
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import MAIN, Version
+from omnigraphdb.limits import MANIFEST_SECONDS_MIN
+from omnigraphdb.manifest.manifest import Moment
+from omnigraphdb.runtime import SystemRuntime
+from omnigraphdb.storage.lance.unofficial.version_files import version_file
+from omnigraphdb.storage.layout import MANIFEST
 from tests.support.once import once
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
@@ -47,11 +47,11 @@ def test_a_swap_of_a_publisher_that_slept_is_believed_only_when_it_shows(
     bucket: Bucket, is_passed: bool
 ) -> None:
     uri, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load(BASE, mode="append")
     runtime = Sleeper()
     sleeper = Graph(open_graph(uri, storage_options=options, runtime=runtime))
-    others = omnigraph.open(uri, storage_options=options)
+    others = omnigraphdb.open(uri, storage_options=options)
     before = content(others)
 
     def sleep() -> None:

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_graph
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed
-from omnigraph.limits import LEASE_SECONDS
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.runtime import SystemRuntime
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.child import KILLED, run_child, run_parked_child
+from tests.support.leases import LONG_AFTER, run_with_short_leases
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, content, note, perform, reopen
@@ -30,32 +28,29 @@ VISIBLE = {Failpoint.TABLES_COMMITTED, Failpoint.PUBLISHED}
 BACK, FORWARD = RecoveryKind.ROLLED_BACK, RecoveryKind.ROLLED_FORWARD
 
 
-class Later(SystemRuntime):
-    """A clock by which every lease of today has run out."""
-
-    def now_us(self) -> int:
-        return super().now_us() + int(2 * LEASE_SECONDS * 1_000_000)
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A graph that two processes can open."""
 
     uri: str
-    options: Mapping[str, str] | None
+    bucket: Bucket | None = None
+
+    @property
+    def options(self) -> Mapping[str, str] | None:
+        return None if self.bucket is None else self.bucket.storage_options
 
     @property
     def is_local(self) -> bool:
-        return self.options is None
+        return self.bucket is None
 
     def open(self) -> Graph:
-        return omnigraph.open(self.uri, storage_options=self.options)
+        return omnigraphdb.open(self.uri, storage_options=self.options)
 
     def open_later(self) -> Graph:
         """Open when the leases of a dead process have run out; a kernel lock dies with its process."""
-        if self.is_local:
-            return self.open()
-        return Graph(open_graph(self.uri, storage_options=self.options, runtime=Later()))
+        if self.bucket is not None:
+            self.bucket.pass_time(LONG_AFTER)
+        return self.open()
 
     def arguments(self, name: str, branch: str = "main", tag: str = "1") -> tuple[object, ...]:
         return (self.uri, name, branch, tag, "ada", self.options)
@@ -64,13 +59,13 @@ class Place:
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
-        found = Place(str(tmp_path / "g"), None)
+        place = Place(str(tmp_path / "g"))
     else:
         bucket: Bucket = request.getfixturevalue("bucket")
-        found = Place(f"{bucket.uri}/g", bucket.storage_options)
-    with omnigraph.init(found.uri, SCHEMA, storage_options=found.options) as graph:
+        place = Place(f"{bucket.uri}/g", bucket)
+    with omnigraphdb.init(place.uri, SCHEMA, storage_options=place.options) as graph:
         graph.load(BASE, mode="append")
-    return found
+    return place
 
 
 def kinds(graph: Graph) -> list[RecoveryKind]:
@@ -160,9 +155,9 @@ def test_a_dead_owner_is_settled(place: Place, at: Failpoint, branch: str) -> No
 def test_a_handle_that_was_open_all_along_completes_what_another_process_left(
     place: Place,
 ) -> None:
-    graph = place.open() if place.is_local else place.open_later()
-    point = Failpoint.TABLES_COMMITTED
-    with run_parked_child(perform, *place.arguments("insert"), at=point) as owner:
+    graph = place.open()
+    point, arguments = Failpoint.TABLES_COMMITTED, place.arguments("insert")
+    with run_parked_child(run_with_short_leases, perform, *arguments, at=point) as owner:
         owner.kill()
     WRITES["insert"].run(graph, "main", "2", None)
     assert {"p1", "p2"} <= set(graph.table("Person")["id"].to_pylist())
@@ -181,7 +176,7 @@ def test_a_recoverer_that_dies_is_recovered_by_the_next(place: Place) -> None:
         point = Failpoint.ROLLBACK_RESTORED.value
         assert run_child(reopen, place.uri, failpoints=f"{point}=exit") == KILLED
     else:
-        with armed(Failpoint.ROLLBACK_RESTORED), pytest.raises(omnigraph.OmniError):
+        with armed(Failpoint.ROLLBACK_RESTORED), pytest.raises(omnigraphdb.OmniError):
             place.open_later()
     graph = place.open_later()
     assert content(graph) == before
@@ -196,7 +191,7 @@ def test_a_recoverer_that_dies_is_recovered_by_the_next(place: Place) -> None:
 def test_a_failed_write_is_whole_or_absent_on_every_store(place: Place, at: Failpoint) -> None:
     graph = place.open()
     before = content(graph)
-    with armed(at), pytest.raises(omnigraph.OmniError):
+    with armed(at), pytest.raises(omnigraphdb.OmniError):
         WRITES["merge"].run(graph, "main", "1", "ada")
     note(graph, "main", "next")
     if at is Failpoint.TABLE_COMMITTED:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import armed
-from omnigraph.ids import RECOVERY_ACTOR
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import armed
+from omnigraphdb.ids import RECOVERY_ACTOR
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.counters import Cost, counting
 from tests.faults.conftest import PLACES, Stage
 from tests.faults.rows import WRITE_ROWS, Effect, Row
 from tests.support.child import KILLED, run_child
@@ -54,7 +54,7 @@ def fails(graph: Graph, story: Stage, row: Row) -> None:
     if row.acknowledged:
         story.write_with(graph, "1", ACTOR)
         return
-    with pytest.raises(omnigraph.OmniError):
+    with pytest.raises(omnigraphdb.OmniError):
         story.write_with(graph, "1", ACTOR)
 
 
@@ -69,7 +69,7 @@ def assert_blocks_only_its_tables(graph: Graph, story: Stage, operation: str | N
     heads = fingerprint(graph)[story.branch][3]
     with counting() as costs:
         note(graph, story.branch, "unrelated")
-        with pytest.raises(omnigraph.RecoveryRequired) as refused:
+        with pytest.raises(omnigraphdb.RecoveryRequired) as refused:
             story.write_with(graph, "1")
     assert refused.value.operation_id == operation
     assert "reopen" in str(refused.value)
@@ -110,7 +110,7 @@ def test_m12_an_acknowledged_write_survives_a_death(name: str, stage: Setting) -
 
 
 def _write_and_die(uri: str, name: str) -> None:
-    from omnigraph.failpoints import kill
+    from omnigraphdb.failpoints import kill
 
     perform(uri, name)
     kill()

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph import failpoints
-from omnigraph.errors import OmniError, QueryError
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb import failpoints
+from omnigraphdb.errors import OmniError, QueryError
+from omnigraphdb.failpoints import Failpoint
 from tests.support.histories import STEPS, History, Words, questions
 from tests.support.settled import assert_settled
 
@@ -53,7 +53,7 @@ def test_nothing_that_happens_later_changes_an_earlier_answer(data: st.DataObjec
         for name in data.draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=7)):
             event(name)
             history.step(name, data.draw)
-        with omnigraph.open(history.graph.uri, read_only=True) as cold:
+        with omnigraphdb.open(history.graph.uri, read_only=True) as cold:
             history.check(cold)
 
 
@@ -76,7 +76,7 @@ def test_fifty_commits_answer_every_form_as_they_did(data: st.DataObject) -> Non
             history.advance(data.draw(st.sampled_from(STEPS)), data.draw)
         history.check()
         history.graph.optimize()
-        with omnigraph.open(history.graph.uri, read_only=True) as cold:
+        with omnigraphdb.open(history.graph.uri, read_only=True) as cold:
             history.check(cold)
 
 
@@ -144,7 +144,7 @@ def test_an_export_of_the_past_holds_what_was_dropped_or_renamed_since() -> None
     )
     data = {"k": "a", "d": "2020-01-02", "t": "2020-01-02T03:04:05.006Z", "n": 1}
     records = [{"type": "A", "data": data}, {"edge": "E", "from": "a", "to": "a"}]
-    with tempfile.TemporaryDirectory() as place, omnigraph.init(f"{place}/g", schema) as graph:
+    with tempfile.TemporaryDirectory() as place, omnigraphdb.init(f"{place}/g", schema) as graph:
         graph.load(records, mode="append")
         before = graph.commits(limit=1)[0]
         exported, entity = list(graph.export()), graph.entity("A", "a")
@@ -184,6 +184,6 @@ def test_the_schema_of_then_is_known_after_a_schema_change_that_recovery_finishe
         with failpoints.armed(Failpoint.SCHEMA_PUBLISHED), pytest.raises(OmniError):
             graph.schema_apply(renamed.schema(Words()))
         graph.close()
-        history.graph, history.words = omnigraph.open(graph.uri), renamed
+        history.graph, history.words = omnigraphdb.open(graph.uri), renamed
         history.check()
         assert history.graph.query(questions(Words())["all"], at=before).rows

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     BranchExists,
     ConflictError,
     HistoryReclaimed,
@@ -36,7 +36,7 @@ class Story:
     """A graph, what each of its branches shows, and what every commit showed when it was a head."""
 
     def __init__(self, root: Path, seed: int) -> None:
-        self.graph = omnigraph.init(root, SCHEMA, config={"maintenance": "off"})
+        self.graph = omnigraphdb.init(root, SCHEMA, config={"maintenance": "off"})
         self.random = random.Random(seed)
         self.heads: dict[str, Content] = {"main": read(self.graph)}
         self.commits: dict[str, Content] = {}
@@ -128,7 +128,7 @@ def _maintain(story: Story, branch: str) -> None:
 
 def _reopen(story: Story, branch: str) -> None:
     story.graph.close()
-    story.graph = omnigraph.open(story.graph.uri, config={"maintenance": "off"})
+    story.graph = omnigraphdb.open(story.graph.uri, config={"maintenance": "off"})
 
 
 STEPS: tuple[Step, ...] = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import BranchInUse, MergeBaseUnavailable, MergeConflicts
-from omnigraph.ids import BranchName
-from omnigraph.manifest.ancestry import find_shared
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import BranchInUse, MergeBaseUnavailable, MergeConflicts
+from omnigraphdb.ids import BranchName
+from omnigraphdb.manifest.ancestry import find_shared
 from tests.support.commit_model import ModelHistory, Replay, Rows, Step, steps
 
 SCHEMA = "node P { name: String @key  v: I32? }"
@@ -147,7 +147,7 @@ def rows(graph: Graph, branch: str) -> Rows:
 @contextmanager
 def fresh_graph() -> Iterator[Graph]:
     with tempfile.TemporaryDirectory() as folder:
-        yield omnigraph.init(Path(folder) / "g", SCHEMA)
+        yield omnigraphdb.init(Path(folder) / "g", SCHEMA)
 
 
 def play(seed: int, length: int, tally: Tally) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.joined import write_together
 from tests.support.settled import assert_settled
 from tests.support.story import content
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 SCHEMA = """
 node Person { k: String @key  n: I32?  mail: String? @unique }
@@ -87,9 +87,9 @@ def test_a_group_equals_its_writers_one_by_one(group: list[Write]) -> None:
 
 def run(uri: str, group: list[Write], *, is_shared: bool) -> tuple[Any, ...]:
     """Let writers wait for the same locks, with one handle, which groups them, or each with its own."""
-    graph = omnigraph.init(uri, SCHEMA, config=QUIET)
+    graph = omnigraphdb.init(uri, SCHEMA, config=QUIET)
     graph.load(BASE, mode="append")
-    handles = [graph if is_shared else omnigraph.open(uri, config=QUIET) for _ in group]
+    handles = [graph if is_shared else omnigraphdb.open(uri, config=QUIET) for _ in group]
     works = [
         lambda write=write, own=own: write(own) for write, own in zip(group, handles, strict=True)
     ]

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.engine.read.graph.adjacency import NeighbourUnit
-from omnigraph.engine.read.lookup import prepare_lookup
-from omnigraph.limits import LOOKUP_VALUES_MAX
-from tests.properties.test_read_oracle import worlds
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.plan.plan import Plan
+from omnigraphdb.engine.read.graph.adjacency import NeighbourUnit
+from omnigraphdb.engine.read.lookup import prepare_lookup
+from omnigraphdb.limits import LOOKUP_VALUES_MAX
 from tests.support.plan_fixtures import checked_read, harbour
 from tests.support.query_model import NOW, meaning
+from tests.support.read_ways import worlds
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
 from tests.support.table_states import TableState
 from tests.unit.compile.test_rules_meaning import PORTS, VESSELS, graphs, same

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts, UserInputError
 from tests.support.merge_model import (
     Decide,
     broken_rules,
@@ -22,7 +22,7 @@ from tests.support.merge_model import (
 from tests.support.merge_model import Graph as Model
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import MergeGranularity
+    from omnigraphdb.api.types import MergeGranularity
 
 SCHEMA = """
 node P { name: String @key  a: I32?  b: String?  u: I32? @unique }
@@ -81,7 +81,7 @@ def model(graph: Graph, branch: str = "main", at: str | None = None) -> Model:
 @contextmanager
 def graph_of() -> Iterator[Graph]:
     with tempfile.TemporaryDirectory() as folder:
-        graph = omnigraph.init(Path(folder) / "g", SCHEMA)
+        graph = omnigraphdb.init(Path(folder) / "g", SCHEMA)
         # Rows nobody touches lie around the others, so that a few are picked out of many.
         names = [f"p{n}" for n in range(3)] + [f"q{n:02d}" for n in range(BYSTANDERS)]
         graph.load([{"type": "P", "data": {"name": name, "a": 1}} for name in names], mode="append")

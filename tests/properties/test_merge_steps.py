@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Step
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Step
 from tests.support.merge_ways import (
     FEW,
     apply_step,

@@ -8,8 +8,8 @@ from typing import Any
 import networkx
 import pytest
 
-import omnigraph
-from omnigraph import Graph
+import omnigraphdb
+from omnigraphdb import Graph
 from tests.support.path_model import ModelEdge, Pair, Path, Walk, list_paths
 
 SCHEMA = """
@@ -122,7 +122,7 @@ def run_cases(graph: Graph, rng: random.Random, walks: int, **at: Any) -> int:
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     uri = str(tmp_path_factory.mktemp("paths") / "g")
-    with omnigraph.init(uri, SCHEMA) as graph:
+    with omnigraphdb.init(uri, SCHEMA) as graph:
         graph.load(list(make_rows(random.Random(1), range(8))), mode="append")
         yield graph
 
@@ -143,7 +143,7 @@ def test_paths_of_an_old_commit_and_of_a_branch_are_theirs(graph: Graph) -> None
 
 def test_paths_by_index_hops_are_the_same(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "indexed")
-    with omnigraph.open(graph.uri) as handle:
+    with omnigraphdb.open(graph.uri) as handle:
         assert run_cases(handle, random.Random(6), 12) > 60
 
 
@@ -165,7 +165,7 @@ def test_lengths_and_costs_are_those_of_networkx(graph: Graph) -> None:
 def test_paths_of_many_random_graphs(tmp_path: FilePath) -> None:
     rng, cases = random.Random(7), 0
     for number in range(3):
-        with omnigraph.init(str(tmp_path / f"g{number}"), SCHEMA) as graph:
+        with omnigraphdb.init(str(tmp_path / f"g{number}"), SCHEMA) as graph:
             graph.load(list(make_rows(rng, range(10))), mode="append")
             cases += run_cases(graph, rng, 200)
     assert cases > 20_000

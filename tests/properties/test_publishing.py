@@ -8,17 +8,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from omnigraph.errors import ManifestConflict, PreconditionFailed
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
-from omnigraph.manifest.branches import create_branch, delete_branch
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind, lance_branch
-from omnigraph.manifest.travel import state_at
-from omnigraph.storage.rows import Rows
-from omnigraph.storage.store import open_store
-from omnigraph.storage.values import TableAt
+from omnigraphdb.errors import ManifestConflict, PreconditionFailed
+from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraphdb.manifest.branches import create_branch, delete_branch
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind, lance_branch
+from omnigraphdb.manifest.travel import state_at
+from omnigraphdb.storage.rows import Rows
+from omnigraphdb.storage.store import open_store
+from omnigraphdb.storage.values import TableAt
+from tests.simulation.rows import make_lone_rows
 from tests.support.manifests import (
     CITY,
     KNOWS,
@@ -29,7 +30,6 @@ from tests.support.manifests import (
     another_handle,
     new_manifest,
 )
-from tests.support.memory_rows import MemoryRows
 
 TABLES = (PERSON, CITY, KNOWS)
 HANDLES = st.integers(0, 2)
@@ -54,7 +54,7 @@ class Publishing(RuleBasedStateMachine):
 
     def rows(self) -> list[Rows]:
         """The same rows, as each handle has them."""
-        return [MemoryRows()] * 3
+        return [make_lone_rows()] * 3
 
     @initialize()
     def create(self) -> None:

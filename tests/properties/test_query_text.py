@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.compile.check import check_findings
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.descriptor import describe_operation
-from omnigraph.compile.lower import lower
-from omnigraph.compile.rules import optimize
-from omnigraph.errors import QueryError
-from omnigraph.language.diagnostics import diagnostics_of, render
-from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.format import format_queries, format_source
-from omnigraph.language.query.parse import parse_findings, parse_queries
-from omnigraph.language.query.tokens import COMMENT, scan
-from omnigraph.language.query.tree import QueryFile
-from omnigraph.language.source import Source
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraphdb.compile.check import check_findings
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.descriptor import describe_operation
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.rules import optimize
+from omnigraphdb.errors import QueryError
+from omnigraphdb.language.diagnostics import diagnostics_of, render
+from omnigraphdb.language.query.codes import QueryCode
+from omnigraphdb.language.query.format import format_queries, format_source
+from omnigraphdb.language.query.parse import parse_findings, parse_queries
+from omnigraphdb.language.query.tokens import COMMENT, scan
+from omnigraphdb.language.query.tree import QueryFile
+from omnigraphdb.language.source import Source
+from omnigraphdb.limits import PROBLEMS_SHOWN_MAX
 from tests.support.damaged_texts import FRAGMENTS, Spoiler
 from tests.support.queries import (
     any_files,

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.histories import Draw
 from tests.support.settled import assert_settled
 
@@ -99,7 +99,7 @@ class Chain:
                 self.graph.optimize()
             case "reopen":
                 self.graph.close()
-                self.graph = omnigraph.open(self.graph.uri)
+                self.graph = omnigraphdb.open(self.graph.uri)
             case _:
                 return
         event(name)
@@ -155,7 +155,7 @@ class Chain:
 @contextmanager
 def begun() -> Iterator[Chain]:
     with tempfile.TemporaryDirectory() as place:
-        chain = Chain(omnigraph.init(Path(place) / "g", "node Thing { key: String @key }"))
+        chain = Chain(omnigraphdb.init(Path(place) / "g", "node Thing { key: String @key }"))
         things = [{"type": "Thing", "data": {"key": key}} for key in KEYS]
         chain.graph.load(things, mode="append")
         chain.remember()

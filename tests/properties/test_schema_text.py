@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.catalog.ir.contract import Contract, bind, create_contract
-from omnigraph.catalog.ir.encode import shape_hash
-from omnigraph.catalog.resolve.schema import compile_schema, resolve
-from omnigraph.errors import SchemaError
-from omnigraph.language.diagnostics import diagnostics_of
-from omnigraph.language.schema.format import format_schema
-from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.schema.tree import (
+from omnigraphdb.catalog.ir.contract import Contract, bind, create_contract
+from omnigraphdb.catalog.ir.encode import shape_hash
+from omnigraphdb.catalog.resolve.schema import compile_schema, resolve
+from omnigraphdb.errors import SchemaError
+from omnigraphdb.language.diagnostics import diagnostics_of
+from omnigraphdb.language.schema.format import format_schema
+from omnigraphdb.language.schema.parse import parse_schema_text
+from omnigraphdb.language.schema.tree import (
     Annotation,
     Argument,
     EdgeDecl,
@@ -24,8 +24,8 @@ from omnigraph.language.schema.tree import (
     Property,
     SchemaTree,
 )
-from omnigraph.language.source import Source
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraphdb.language.source import Source
+from omnigraphdb.limits import PROBLEMS_SHOWN_MAX
 from tests.support.schemas import fixture, trees, valid_trees, without_places
 
 DOMAIN = "01J8ZXVYQ0000000000000000A"

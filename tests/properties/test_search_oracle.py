@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.read import costs, vectors
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.read import costs, vectors
 from tests.support.read_world import World
 from tests.support.search_model import by_distance, by_relevance, fused, matching, relevance
 from tests.support.table_states import TableState, lay_out_rows

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.model import TableType
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.catalog.values import to_arrow
-from omnigraph.engine.history import export
-from omnigraph.engine.history.export import batch_records
-from omnigraph.errors import DataError
+from omnigraphdb.catalog.model import TableType
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.catalog.values import to_arrow
+from omnigraphdb.engine.history import export
+from omnigraphdb.engine.history.export import batch_records
+from omnigraphdb.errors import DataError
 
 CATALOG = compile_schema(
     """

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -267,7 +267,7 @@ def apply(graph: Graph, step: Step) -> list[tuple[Any, ...]]:
     declared = "$rows: [{ k: String, n: I64? }]" if step.params else ""
     try:
         done = graph.mutate(f"query m({declared}) {{ {step.text} }}", None, step.params)
-    except (omnigraph.DataError, omnigraph.ReferentialError) as error:
+    except (omnigraphdb.DataError, omnigraphdb.ReferentialError) as error:
         raise Refused from error
     return [tuple(row.values()) for row in done.rows]
 
@@ -290,7 +290,7 @@ def show(graph: Graph) -> tuple[dict[str, Row], list[tuple[Any, ...]]]:
 )
 def test_statements_do_what_they_do_to_dictionaries(tmp_path: Path, seed: int, steps: int) -> None:
     random_, model = random.Random(seed), Model()
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     for _ in range(steps):
         step = make_step(random_)
         expected: list[tuple[Any, ...]] | None

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
+from omnigraphdb.storage.store import open_store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
 from tests.support.tables import AGE_INDEX, ID_INDEX, OPERATION, PEOPLE, SCHEMA, KernelLock, people
 
 NAMES = [f"n{number}" for number in range(12)]

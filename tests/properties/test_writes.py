@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.settled import assert_settled
 from tests.support.write_model import EDGES, NODES, OPERATORS, SCHEMA, Model, model_of, refused
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 keys = st.sampled_from("pqrst")
 numbers = st.integers(-1, 10)
@@ -76,8 +76,8 @@ class Writes(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.home = tempfile.TemporaryDirectory()
-        self.graph: Graph = omnigraph.init(Path(self.home.name) / "g", SCHEMA)
-        self.other: Graph = omnigraph.open(self.graph.uri)
+        self.graph: Graph = omnigraphdb.init(Path(self.home.name) / "g", SCHEMA)
+        self.other: Graph = omnigraphdb.open(self.graph.uri)
         self.models: dict[str, Model] = {"main": Model()}
         self.past: list[tuple[str, str, Model]] = []
 
@@ -132,7 +132,7 @@ class Writes(RuleBasedStateMachine):
         given = {name: value for name, (_, value) in params.items()}
         refusal = refused(model.check) if check else None
         if refusal is not None:
-            with pytest.raises(omnigraph.OmniError) as caught:
+            with pytest.raises(omnigraphdb.OmniError) as caught:
                 self.graph.mutate(query, given, branch=branch)
             assert caught.value.kind == refusal, (query, given)
             return None
@@ -149,7 +149,7 @@ class Writes(RuleBasedStateMachine):
         model = self.models[branch].copy()
         refusal = refused(lambda: model.load(records, mode))
         if refusal is not None:
-            with pytest.raises(omnigraph.OmniError) as caught:
+            with pytest.raises(omnigraphdb.OmniError) as caught:
                 self.graph.load(records, mode=mode, branch=branch)
             assert caught.value.kind == refusal, (records, mode)
             return
@@ -181,7 +181,7 @@ class Writes(RuleBasedStateMachine):
             return
         try:
             self.graph.branch_delete(name)
-        except omnigraph.BranchInUse:
+        except omnigraphdb.BranchInUse:
             return
         del self.models[name]
         self.past = [one for one in self.past if one[1] != name]
@@ -200,7 +200,7 @@ class Writes(RuleBasedStateMachine):
     def reopen(self) -> None:
         uri = self.graph.uri
         self.graph.close()
-        self.graph = omnigraph.open(uri)
+        self.graph = omnigraphdb.open(uri)
 
     @invariant()
     def shows_every_branch(self) -> None:
@@ -262,7 +262,7 @@ TestWrites.settings = settings(max_examples=30, stateful_step_count=15)
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return omnigraph.init(tmp_path_factory.mktemp("any") / "g", ANY)
+    return omnigraphdb.init(tmp_path_factory.mktemp("any") / "g", ANY)
 
 
 ANY = """
@@ -294,7 +294,7 @@ def outcome(graph: Graph, source: Any, **options: Any) -> str:
     """How a load that writes nothing ends: fine, or refused in our words."""
     try:
         graph.load(source, mode="append", dry_run=True, **options)
-    except omnigraph.OmniError as error:
+    except omnigraphdb.OmniError as error:
         str(error).encode()
         json.dumps(error.to_dict()).encode()
         return error.kind

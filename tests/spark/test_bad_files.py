@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError, StorageError, UserInputError
-from omnigraph.spark_jobs.faults import find_host, name_host
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError, StorageError, UserInputError
+from omnigraphdb.spark_jobs.faults import find_host, name_host
 from tests.support.settled import assert_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -26,7 +26,7 @@ ROWS = 400
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path_factory.mktemp("bad") / "g", SCHEMA, config=STEPS) as made:
+    with omnigraphdb.init(tmp_path_factory.mktemp("bad") / "g", SCHEMA, config=STEPS) as made:
         yield made
         assert_settled(made)
 

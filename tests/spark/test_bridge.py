@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.pipeline.input.frames import shape_column
-from omnigraph.spark_jobs.bridge import (
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.pipeline.input.frames import shape_column
+from omnigraphdb.spark_jobs.bridge import (
     Forms,
     VectorForm,
     arrow_schema,

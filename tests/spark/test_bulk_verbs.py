@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import FileFormat
+    from omnigraphdb.api.types import FileFormat
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
@@ -48,7 +48,7 @@ def knows(count: int) -> pa.Table:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("bulk") / "base"
-    with omnigraph.init(home, SCHEMA, config=CONFIG) as graph:
+    with omnigraphdb.init(home, SCHEMA, config=CONFIG) as graph:
         graph.load({"Person": people(0, ROWS), "Knows": knows(ROWS)}, mode="append", spark=False)
     return home
 
@@ -59,8 +59,8 @@ def pair(base: Path, tmp_path: Path) -> Iterator[tuple[Graph, Graph]]:
     for name in ("here", "there"):
         shutil.copytree(base, tmp_path / name)
     with (
-        omnigraph.open(tmp_path / "here", config=CONFIG) as here,
-        omnigraph.open(tmp_path / "there", config=CONFIG) as there,
+        omnigraphdb.open(tmp_path / "here", config=CONFIG) as here,
+        omnigraphdb.open(tmp_path / "there", config=CONFIG) as there,
     ):
         yield here, there
         assert_settled(here)
@@ -112,7 +112,7 @@ def test_indexes_built_by_executors_answer_alike(spark: Any, tmp_path: Path) -> 
     search = 'query q() { match { $p: Person search($p.bio, "p9") } return { $p.name } }'
     told = []
     for name, where in (("here", None), ("there", spark)):
-        with omnigraph.init(tmp_path / name, SCHEMA, config=CONFIG) as graph:
+        with omnigraphdb.init(tmp_path / name, SCHEMA, config=CONFIG) as graph:
             graph.load({"Person": people(0, 50), "Knows": knows(0)}, mode="append", spark=False)
             built = graph.ensure_indices(spark=where).built
             states = {(one.column, one.state) for one in graph.index_status().indexes}
@@ -142,7 +142,7 @@ def test_files_exported_by_executors_can_be_loaded_again(
     there.export_files(tmp_path / "out", format=format, spark=spark)
     found = sorted(one for one in (tmp_path / "out").rglob("*") if one.is_file())
     assert found
-    with omnigraph.init(tmp_path / "again", SCHEMA) as again:
+    with omnigraphdb.init(tmp_path / "again", SCHEMA) as again:
         if format == "jsonl":
             again.load([one for one in found if one.suffix == ".jsonl"], mode="append", spark=False)
         else:

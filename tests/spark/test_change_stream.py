@@ -13,13 +13,13 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.pinned_feed import pin_feed
-from omnigraph.engine.history.change_rows import FEED_SCHEMA
-from omnigraph.spark import register
-from omnigraph.spark.changes import ChangeSource, FeedReader
-from omnigraph.spark_jobs.change_frames import cut_feed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.pinned_feed import pin_feed
+from omnigraphdb.engine.history.change_rows import FEED_SCHEMA
+from omnigraphdb.spark import register
+from omnigraphdb.spark.changes import ChangeSource, FeedReader
+from omnigraphdb.spark_jobs.change_frames import cut_feed
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -31,7 +31,7 @@ edge Knows: Person -> Person { since: Date? }
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "graph", SCHEMA) as made:
         yield made
 
 

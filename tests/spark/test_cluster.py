@@ -20,8 +20,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.failpoints import Failpoint
 from tests.support.settled import assert_settled
 from tests.support.spark_cluster import Cluster, cluster, peak_bytes, processes, start_worker
 
@@ -132,7 +132,7 @@ def staging_begun(uri: Path) -> bool:
 
 
 def assert_whole(uri: Path, rows: int) -> None:
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         table = graph.table("Person")
         assert table.num_rows == rows
         assert pc.count_distinct(table["id"]).as_py() == rows
@@ -145,7 +145,7 @@ def assert_whole(uri: Path, rows: int) -> None:
 def test_an_executor_killed_while_it_stages_changes_nothing(
     running: Cluster, tmp_path: Path
 ) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     source = {"Person": parquet(tmp_path, people(1_500_000), "people", 50_000)}
     killed: list[int] = []
 
@@ -165,7 +165,7 @@ def test_an_executor_killed_while_it_stages_changes_nothing(
 
 
 def test_a_worker_killed_while_it_stages_changes_nothing(running: Cluster, tmp_path: Path) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     source = {"Person": parquet(tmp_path, people(1_500_000), "people", 50_000)}
     try:
         driver = Driver(running, tmp_path / "g", source, config={"split_bytes": 1 << 20})
@@ -197,14 +197,14 @@ def test_a_driver_killed_anywhere_leaves_the_graph_whole_or_untouched(
 ) -> None:
     at, lands = PHASES[phase]
     uri = tmp_path / "g"
-    with omnigraph.init(uri, SCHEMA) as graph:
+    with omnigraphdb.init(uri, SCHEMA) as graph:
         graph.load({"Person": people(10)}, mode="append")
     source = {
         "Person": parquet(tmp_path, people(20_000, 10), "people", 5_000),
         "Knows": parquet(tmp_path, knows(50_000, 20_000), "knows", 10_000),
     }
     Driver(running, uri, source, failpoints=f"{at}=exit").died()
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         rows = graph.table("Person").num_rows, graph.table("Knows").num_rows
         assert rows in ((10, 0), (20_010, 50_000))
         if lands is not None:
@@ -221,7 +221,7 @@ def _assert_leftovers_do_no_harm(uri: Path, rows: int) -> None:
     for heartbeat in uri.glob("__staging/*.json"):
         # The heartbeat of a dead driver expires some minutes later.
         heartbeat.write_text(json.dumps({"operation_id": heartbeat.stem, "expires_us": 0}))
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         report = graph.cleanup(keep=1, older_than=timedelta(0), confirm=True)
         assert all(table.error is None for table in report.tables)
     assert not any(uri.glob("__staging/*"))
@@ -260,7 +260,7 @@ def _age(number: int, first: int, bad: int) -> str:
 def test_a_million_nodes_and_five_million_edges_are_one_commit(
     running: Cluster, tmp_path: Path, inputs: dict[str, str], record_property: Any
 ) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         before = len(graph.commits())
     peaks: dict[int, int] = {}
     stop = threading.Event()
@@ -289,7 +289,7 @@ def test_a_million_nodes_and_five_million_edges_are_one_commit(
     record_property("driver peak with indexes MiB", answer["peak_indexed"] >> 20)
     record_property("executor peak MiB", max(peaks.values(), default=0) >> 20)
     assert answer["peak"] < 450 << 20, f"driver {answer['peak'] >> 20} MiB"
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         assert len(graph.commits()) == before + 1
         assert graph.snapshot().tables() == {"edge:Knows": 5_000_000, "node:Person": 1_000_000}
         assert graph.pending_recoveries() == []
@@ -298,7 +298,7 @@ def test_a_million_nodes_and_five_million_edges_are_one_commit(
 def test_a_million_records_are_one_commit(
     running: Cluster, tmp_path: Path, inputs: dict[str, str]
 ) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     answer = Driver(running, tmp_path / "g", inputs["lines"]).answer(900)
     assert (answer["engine"], answer["tables"]) == ("spark", {"node:Person": 1_000_000})
     assert_whole(tmp_path / "g", 1_000_000)
@@ -307,7 +307,7 @@ def test_a_million_records_are_one_commit(
 def test_fifty_bad_records_of_a_million_are_told_and_nothing_is_written(
     running: Cluster, tmp_path: Path, inputs: dict[str, str]
 ) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     answer = Driver(running, tmp_path / "g", inputs["bad"]).answer(900)
     told = answer["error"]
     assert (answer["kind"], answer["total"]) == ("data_error", 50)

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.api.graph import Graph
-from omnigraph.errors import QueryError
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import QueryError
 from tests.conformance import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("spark")]

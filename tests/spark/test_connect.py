@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.spark.streams import each_batch
+import omnigraphdb
+from omnigraphdb.spark.streams import each_batch
 from tests.support.settled import assert_settled
 from tests.support.spark_connect import ROOT, connect_server
 
@@ -70,7 +70,7 @@ def test_what_breaks_a_rule_is_an_error_of_ours(answers: Any) -> None:
 
 
 def test_the_graph_is_settled_afterwards(answers: Any, home: Path) -> None:
-    with omnigraph.open(home / "graph") as graph:
+    with omnigraphdb.open(home / "graph") as graph:
         assert_settled(graph)
         assert not list((home / "graph").glob("__staging/*/*"))
 
@@ -78,7 +78,7 @@ def test_the_graph_is_settled_afterwards(answers: Any, home: Path) -> None:
 def test_a_function_for_batches_travels_without_its_graph(tmp_path: Path) -> None:
     from pyspark import cloudpickle
 
-    with omnigraph.init(tmp_path / "graph", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "graph", "node A { k: String @key }") as graph:
         made = each_batch(graph, lambda transaction, batch: None, stream="s", actor="etl")
         there = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(made))))
         target = there.target

@@ -37,12 +37,21 @@ def write_rows(path: Path, start: int, count: int, age: int) -> None:
             writer.write_table(pa.table(columns, schema=schema))
 
 
+def write_edges(path: Path, count: int) -> None:
+    """Write edges between the rows, each to its neighbour."""
+    numbers = np.arange(count)
+    ends = {"src": numbers, "dst": (numbers + 1) % count}
+    columns = {side: [f"p{n:08d}" for n in ids.tolist()] for side, ids in ends.items()}
+    pq.write_table(pa.table(columns), path, row_group_size=100_000)
+
+
 def run_driver(home: Path, rows: int, master: str) -> dict[str, int]:
     """Run every verb on a session of a driver with 1 GiB of Java."""
     home.mkdir()
     write_rows(home / "few.parquet", 10 * MANY, 1_000, 1)
     write_rows(home / "rows.parquet", 0, rows, 1)
     write_rows(home / "rows2.parquet", 0, rows // 2, 2)
+    write_edges(home / "edges.parquet", rows)
     command = [sys.executable, "-m", "tests.support.driver_memory", str(home), master]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.errors import QueryError
+from omnigraphdb.errors import QueryError
 from tests.support import paired_chains
 from tests.support.paired_chains import ChainWriter, Whole, assert_same_rows
 from tests.support.paired_random import Writer

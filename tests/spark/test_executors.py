@@ -69,7 +69,7 @@ def make_without_us(home: Path) -> str:
     command = make_bare(home)
     [site] = (home / "bare").glob("lib/*/site-packages")
     for one in Path(sysconfig.get_path("purelib")).iterdir():
-        if "omnigraph" not in one.name and not (site / one.name).exists():
+        if "omnigraphdb" not in one.name and not (site / one.name).exists():
             (site / one.name).symlink_to(one)
     return command
 
@@ -95,11 +95,11 @@ def worker_with(running: Cluster, home: Path, command: str) -> Iterator[None]:
 
 
 EXECUTORS = {
-    "without us": (make_without_us, "has omnigraph none, expected"),
-    "other omnigraph": (lambda home: make_other_package(home, "omnigraph", "9.9.9"), "has omnigraph 9.9.9, expected"),
+    "without us": (make_without_us, "has omnigraphdb none, expected"),
+    "other omnigraphdb": (lambda home: make_other_package(home, "omnigraphdb", "9.9.9"), "has omnigraphdb 9.9.9, expected"),
     "other lance": (lambda home: make_other_package(home, "pylance", "1.0.0"), "has pylance 1.0.0, expected"),
     "other arrow": (lambda home: make_other_package(home, "pyarrow", "1.0.0"), "has pyarrow 1.0.0, expected"),
-    "no package at all": (make_bare, "has omnigraph none, expected"),
+    "no package at all": (make_bare, "has omnigraphdb none, expected"),
     "other Python": (make_other_minor, f"different version: 3.{MINOR}"),
 }  # fmt: skip
 

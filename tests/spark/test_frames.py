@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, reject, seed, settings
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.engine.history.compare import Wanted, list_differing_pairs, resolve_state
-from omnigraph.engine.history.feed import list_steps
-from omnigraph.errors import QueryError
-from omnigraph.ids import MAIN
-from omnigraph.spark import register_views
-from omnigraph.spark_jobs.change_frames import diff_frame, feed_frame
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.engine.history.compare import Wanted, list_differing_pairs, resolve_state
+from omnigraphdb.engine.history.feed import list_steps
+from omnigraphdb.errors import QueryError
+from omnigraphdb.ids import MAIN
+from omnigraphdb.spark import register_views
+from omnigraphdb.spark_jobs.change_frames import diff_frame, feed_frame
 from tests.support.frame_graphs import (
     apply_changes,
     make_chain,
@@ -28,7 +28,7 @@ from tests.support.frame_graphs import (
     read_state,
     writing,
 )
-from tests.support.random_reads import read_texts
+from tests.support.random_reads import REQUIRED, read_texts
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -150,7 +150,7 @@ def test_a_snapshot_is_one_set_of_frames(graph: Graph, spark: Any) -> None:
 
 
 def test_views_over_the_head_are_renewed_when_asked(tmp_path: Path, spark: Any) -> None:
-    with omnigraph.init(tmp_path / "g", "node P { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node P { k: String @key }") as graph:
         graph.load([{"type": "P", "data": {"k": "a"}}], mode="append")
         views = register_views(spark, graph, prefix="frames_")
         graph.load([{"type": "P", "data": {"k": "b"}}], mode="append")
@@ -195,8 +195,8 @@ def test_a_thousand_queries_give_the_same_frame(
 
 def assert_same_frame(text: str, harbour_graph: Graph, spark: Any) -> None:
     try:
-        expected = harbour_graph.query(text).rows
-        frame = harbour_graph.query_frame(text, spark=spark)
+        expected = harbour_graph.query(text, REQUIRED).rows
+        frame = harbour_graph.query_frame(text, REQUIRED, spark=spark)
     except QueryError:
         reject()
     # Without an order any order is right, and any rows where some are left out.
@@ -205,7 +205,7 @@ def assert_same_frame(text: str, harbour_graph: Graph, spark: Any) -> None:
         assert found == wanted, text
         return
     assert found.total() == wanted.total(), text
-    whole = harbour_graph.query(WINDOW.sub("", text))
+    whole = harbour_graph.query(WINDOW.sub("", text), REQUIRED)
     assert found <= Counter(map(str, whole.rows)), text
 
 
@@ -217,6 +217,6 @@ def harbour_graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
 
 def test_a_schema_is_proposed_from_a_sample_of_a_frame(spark: Any) -> None:
     frame = spark.range(500).selectExpr("concat('k', id) as code", "id as n")
-    proposal = omnigraph.infer_schema({"Thing": frame}, rows_max=100)
+    proposal = omnigraphdb.infer_schema({"Thing": frame}, rows_max=100)
     assert proposal.source == "node Thing {\n  code: String @key\n  n: I64?\n}"
     assert dict(proposal.rows_read) == {"Thing": 100}

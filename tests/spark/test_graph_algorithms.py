@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import BoundReached, NotFound, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import BoundReached, NotFound, UserInputError
 from tests.unit.engine.test_analytics import SHAPES
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -30,7 +30,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     edge Likes: Spot -> Spot
     """
     place = tmp_path_factory.mktemp("algorithms") / "g"
-    with omnigraph.init(place, schema) as made:
+    with omnigraphdb.init(place, schema) as made:
         for number, make in enumerate(SHAPES.values()):
             shape = make()
             spots = [f"{number:02}-{one:03}" for one in shape.nodes]
@@ -44,7 +44,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
 
 
 @pytest.fixture(scope="module")
-def projections(graph: Graph, spark: Any) -> tuple[omnigraph.Projection, Any]:
+def projections(graph: Graph, spark: Any) -> tuple[omnigraphdb.Projection, Any]:
     return graph.project(edges=USES), graph.project(edges=USES, spark=spark)
 
 
@@ -101,7 +101,7 @@ def test_ranks_from_a_former_answer(projections: Any) -> None:
 
 
 def test_a_projection_past_the_bound_goes_to_spark(graph: Graph, spark: Any) -> None:
-    with omnigraph.open(graph.uri, config={"projection_bytes": 0}) as small:
+    with omnigraphdb.open(graph.uri, config={"projection_bytes": 0}) as small:
         there = small.project(edges=USES)
         assert (there.engine, there.reason.partition("are ")[2]) == (
             *("spark", "past projection_bytes"),
@@ -109,7 +109,7 @@ def test_a_projection_past_the_bound_goes_to_spark(graph: Graph, spark: Any) -> 
         here, degrees = graph.project(edges=USES).degrees(), there.degrees()
         assert degrees.top(5) == here.top(5)
         assert len(degrees) == len(here)
-        assert omnigraph.compare(degrees, here).num_rows == 0
+        assert omnigraphdb.compare(degrees, here).num_rows == 0
 
 
 @LONG
@@ -138,7 +138,7 @@ def test_wrong_calls_are_refused(graph: Graph, projections: Any, spark: Any) -> 
 
 @LONG
 def test_an_old_commit_and_a_bad_weight(tmp_path: Path, spark: Any) -> None:
-    with omnigraph.init(
+    with omnigraphdb.init(
         tmp_path / "g", "node A { k: String @key  n: I64? }\nedge E: A -> A { w: F64? }"
     ) as graph:
         ends = pa.table({"from": ["a", "b"], "to": ["b", "c"], "w": [1.0, 2.0]})

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
+import omnigraphdb
 from tests.support.s3 import S3Server
 from tests.support.settled import assert_settled
 from tests.support.spark_cluster import Cluster, cluster, start_worker
@@ -163,7 +163,7 @@ def make_graph(home: Path, uri: str, options: dict[str, str]) -> None:
         names = (f"s{number}-{i}" for i in range(50))
         lines = (f'{{"name": "{name}", "age": {number}}}\n' for name in names)
         (home / "in" / f"{number}.json").write_text("".join(lines))
-    with omnigraph.init(uri, SCHEMA, storage_options=options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=options) as graph:
         graph.load({"Person": people(0, BASE, 1)}, mode="append", spark=False)
         graph.branch_create("draft")
         draft = {"Person": people(BASE // 2, BASE, 9), "Knows": knows(100)}
@@ -172,7 +172,7 @@ def make_graph(home: Path, uri: str, options: dict[str, str]) -> None:
 
 def read_state(uri: str, options: dict[str, str]) -> tuple[Any, ...]:
     """The rows of main, as numbers that differ where rows do; a graph that is opened recovers first."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         assert_settled(graph)
         person, edges = graph.table("Person"), graph.table("Knows")
         assert pc.count_distinct(person["id"]).as_py() == person.num_rows

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.ids import MAIN, node_key
-from omnigraph.spark import spark_runner
+import omnigraphdb
+from omnigraphdb.ids import MAIN, node_key
+from omnigraphdb.spark import spark_runner
 from tests.properties.test_runners import frames_of, modes, records, rows_by_type, sound, texts
 from tests.support.two_ways import base_graph, loaded
 
@@ -154,7 +154,7 @@ def test_tasks_are_cut_by_bytes_and_rows(spark: Any, tmp_path: Path) -> None:
     large = tmp_path / "large" / "one.parquet"
     large.parent.mkdir()
     pyarrow.parquet.write_table(rows, large, row_group_size=rows.num_rows)
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }  node B { k: String @key }") as graph:  # fmt: skip
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }  node B { k: String @key }") as graph:  # fmt: skip
         graph.load(
             {"A": sorted(tmp_path.glob("*.parquet")), "B": large}, mode="append", spark=spark
         )

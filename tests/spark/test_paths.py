@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import QueryError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import QueryError
 from tests.properties.test_paths_oracle import SCHEMA, make_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    with omnigraph.init(str(tmp_path_factory.mktemp("paths") / "g"), SCHEMA) as graph:
+    with omnigraphdb.init(str(tmp_path_factory.mktemp("paths") / "g"), SCHEMA) as graph:
         graph.load(list(make_rows(random.Random(11), range(3))), mode="append")
         yield graph
 

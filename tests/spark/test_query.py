@@ -1,5 +1,6 @@
 """A query gives the same rows on Spark as in this process."""
 
+import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -13,18 +14,20 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.compile.check import check_read
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.rules import fill
-from omnigraph.errors import QueryError
-from omnigraph.language.source import Source
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark_jobs.query import run_on_spark
-from omnigraph.spark_jobs.tables import SparkGraph
+import omnigraphdb
+from omnigraphdb.compile.check import check_read
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.rules import fill
+from omnigraphdb.errors import QueryError
+from omnigraphdb.language.source import Source
+from omnigraphdb.pipeline.location import StoreLocation
+from omnigraphdb.spark_jobs.query import run_on_spark
+from omnigraphdb.spark_jobs.tables import SparkGraph
+from tests.support.drawn import draw_by
 from tests.support.plan_fixtures import PlanCase, cases, harbour
 from tests.support.query_model import NOW, ModelGraph, meaning
-from tests.support.random_reads import read_texts
+from tests.support.query_soak import texts
+from tests.support.random_reads import arguments, read_texts
 from tests.support.read_world import INSTANT, World, plan_of, table_rows
 from tests.unit.compile.test_rules_meaning import graphs, same
 
@@ -166,24 +169,75 @@ def test_searching_is_refused_by_name(case: PlanCase, world: World, spark: Any) 
 def test_queries_nobody_chose_give_the_rows_they_mean(
     data: st.DataObject, spark: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    text = data.draw(read_texts())
+    text, params = data.draw(read_texts()), data.draw(arguments)
     try:
         read = check_read(Source(text), harbour())
     except QueryError:
         reject()
     graph = data.draw(graphs())
-    expected = meaning(read, graph, {NOW: INSTANT})
+    expected = meaning(read, graph, params | {NOW: INSTANT})
     world = lay_out_rows(graph, tmp_path_factory.mktemp("random") / "graph")
-    searches = any(f"{word}(" in text for word in ("search", "fuzzy", "match_text"))
     try:
-        found = on_spark(read, {}, world, spark)
-    except QueryError:
-        if not searches:
+        found = on_spark(read, params, world, spark)
+    except QueryError as error:
+        if "does not run on Spark" not in str(error):
             raise
         reject()
     finally:
         world.close()
     assert same(read, found, expected), text
+
+
+SOAK_PARTS, PART_ANSWERS, GRAPH_QUERIES = 12, 100, 25
+SLICE_ANSWERS = 8
+
+
+def test_some_queries_over_the_whole_grammar_give_the_rows_they_mean(
+    spark: Any, tmp_path: Path
+) -> None:
+    ask_until_answered(0, SLICE_ANSWERS, spark, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(1, SOAK_PARTS + 1))
+def test_a_thousand_queries_over_the_whole_grammar_give_the_rows_they_mean(
+    part: int, spark: Any, tmp_path: Path
+) -> None:
+    ask_until_answered(part, PART_ANSWERS, spark, tmp_path)
+
+
+def ask_until_answered(part: int, answers: int, spark: Any, folder: Path) -> None:
+    """Ask queries of a part until so many have an answer on Spark."""
+    answered = number = 0
+    while answered < answers:
+        if number % GRAPH_QUERIES == 0:
+            draw = draw_by(random.Random(f"spark {part}.{number // GRAPH_QUERIES}"))
+            graph = draw(graphs(least=2))
+            world = lay_out_rows(graph, folder / str(number))
+        draw = draw_by(random.Random(f"spark {part} {number}"))
+        text, params = draw(texts), draw(arguments)
+        answered += asks_as_meant(text, params, graph, world, spark)
+        number += 1
+
+
+def asks_as_meant(
+    text: str, params: dict[str, Any], graph: ModelGraph, world: World, spark: Any
+) -> bool:
+    """Whether a query has an answer on Spark, which must be the rows that it means."""
+    try:
+        read = check_read(Source(text), harbour())
+    except QueryError:
+        return False
+    try:
+        found = on_spark(read, params, world, spark)
+    except QueryError as error:
+        if "does not run on Spark" not in str(error):
+            raise
+        return False
+    expected = meaning(read, graph, params | {NOW: INSTANT})
+    assert same(read, found, expected), f"{text}\n{params}\n{graph}\n{found}\n{expected}"
+    return True
 
 
 PEOPLE = """
@@ -193,7 +247,7 @@ edge Knows: Person -> Person { since: Date? }
 
 
 def test_a_query_of_a_graph_gives_the_same_result_on_spark(spark: Any, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", PEOPLE) as graph:
+    with omnigraphdb.init(tmp_path / "g", PEOPLE) as graph:
         graph.load(
             [
                 {"type": "Person", "data": {
@@ -221,7 +275,7 @@ def test_a_query_of_a_graph_gives_the_same_result_on_spark(spark: Any, tmp_path:
 
 @pytest.mark.soak
 def test_a_property_that_was_renamed_is_found_in_the_past(spark: Any, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key  old: I32? }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key  old: I32? }") as graph:
         graph.load({"A": pa.table({"k": ["1"], "old": pa.array([7], pa.int32())})}, mode="append")
         then = graph.commits()[0]
         graph.schema_apply(
@@ -237,7 +291,7 @@ def test_a_property_that_was_renamed_is_found_in_the_past(spark: Any, tmp_path: 
 def test_a_property_that_was_dropped_and_added_again_shows_what_was_stored_then(
     spark: Any, tmp_path: Path, type_: str
 ) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key  n: I32? }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key  n: I32? }") as graph:
         graph.load({"A": pa.table({"k": ["1"], "n": pa.array([7], pa.int32())})}, mode="append")
         then = graph.commits()[0]
         graph.schema_apply("node A { k: String @key }")
@@ -254,7 +308,7 @@ TWO_HOPS = """query q() {
 
 
 @pytest.fixture(scope="module")
-def roads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]:
+def roads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraphdb.Graph]:
     """A graph whose edges take megabytes."""
     nodes, count = 5_000, 250_000
     codes = [f"s{i}" for i in range(nodes)]
@@ -265,7 +319,7 @@ def roads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]
             "w": [i * 17 % 1_000 / 1_000 for i in range(count)],
         }
     )
-    with omnigraph.init(tmp_path_factory.mktemp("roads") / "g", ROADS) as graph:
+    with omnigraphdb.init(tmp_path_factory.mktemp("roads") / "g", ROADS) as graph:
         spots = pa.table({"code": codes, "size": pa.array(range(nodes), pa.int32())})
         graph.load({"Spot": spots, "Leads": leads}, mode="append")
         yield graph
@@ -281,7 +335,7 @@ def list_columns_read(frame: Any) -> list[list[str]]:
     return [columns.split(", ") for columns in found]
 
 
-def test_tasks_send_no_column_that_nobody_asks_for(roads: omnigraph.Graph, spark: Any) -> None:
+def test_tasks_send_no_column_that_nobody_asks_for(roads: omnigraphdb.Graph, spark: Any) -> None:
     frame = roads.query_frame(TWO_HOPS, spark=spark)
     # One end and the weight of each edge; edges have both ends, so that no node is read.
     assert [len(columns) for columns in list_columns_read(frame)] == [2, 2]
@@ -303,7 +357,7 @@ def test_tasks_send_no_column_that_nobody_asks_for(roads: omnigraph.Graph, spark
     ],
 )  # fmt: skip
 def test_columns_are_those_that_a_query_uses(
-    roads: omnigraph.Graph, spark: Any, text: str, columns: list[int] | None
+    roads: omnigraphdb.Graph, spark: Any, text: str, columns: list[int] | None
 ) -> None:
     query = f"query q() {{ {text} }}"
     frame = roads.query_frame(query, spark=spark)
@@ -313,7 +367,7 @@ def test_columns_are_those_that_a_query_uses(
     assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
-def test_spark_knows_the_size_of_a_table(roads: omnigraph.Graph, spark: Any) -> None:
+def test_spark_knows_the_size_of_a_table(roads: omnigraphdb.Graph, spark: Any) -> None:
     """A join sends a small table to every task, and never one past Spark's own threshold."""
     setting = "spark.sql.autoBroadcastJoinThreshold"
     spark.conf.set(setting, 100_000)

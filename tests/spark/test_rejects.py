@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
 from tests.engine.test_rejects import (
     BAD,
     IN_STEPS,
@@ -40,7 +40,7 @@ EDGES = pa.table({"from": ["a", "a", None, "c"], "to": ["b", "zz", "b", "a"]})
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=IN_STEPS) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=IN_STEPS) as made:
         made.load([person("old", mail="old@x"), person("older")], mode="append", spark=False)
         yield made
         assert [made.table(name).num_rows for name in ("Person", "Knows")] == [2, 0]
@@ -75,7 +75,7 @@ def test_problems_of_a_file_are_those_found_in_process(
 ) -> None:
     found = compare(graph, file, spark)
     assert found.details["total"] == len(BAD) + 1
-    frame = omnigraph.rejects_frame(found, spark=spark)
+    frame = omnigraphdb.rejects_frame(found, spark=spark)
     assert frame.count() == found.details["total"]
     assert "message" in frame.columns
     written = refuse(graph, file, spark, rejects=tmp_path / "problems.csv")

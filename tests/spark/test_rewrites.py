@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
+import omnigraphdb
 from tests.support.settled import assert_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -26,7 +26,7 @@ def rows(start: int) -> pa.Table:
 def test_executors_write_rows_anew(spark: Any, tmp_path: Path) -> None:
     found = []
     for name, where in (("here", False), ("there", spark)):
-        with omnigraph.init(tmp_path / name, SCHEMA) as graph:
+        with omnigraphdb.init(tmp_path / name, SCHEMA) as graph:
             for start in (0, 40, 80):
                 graph.load({"P": rows(start)}, mode="append", spark=False)
             graph.mutate('query d() { delete P where name = "p50" }')

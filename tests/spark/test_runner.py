@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import TaskContext
 
-from omnigraph.errors import (
+from omnigraphdb.errors import (
     EngineError,
     InternalError,
     NotFound,
@@ -24,9 +24,9 @@ from omnigraph.errors import (
     UserInputError,
     data_error,
 )
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import KEY, Each, Runner, Shuffle
-from omnigraph.spark import SparkRunner, spark_runner
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import KEY, Each, Runner, Shuffle
+from omnigraphdb.spark import SparkRunner, spark_runner
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -304,7 +304,7 @@ class _Dying(threading.Thread):
 def test_a_step_whose_thread_dies_is_not_waited_for(
     runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.spark_jobs.runner.InheritableThread", _Dying)
+    monkeypatch.setattr("omnigraphdb.spark_jobs.runner.InheritableThread", _Dying)
     with pytest.raises(EngineError, match="died on Spark without an answer"):
         runner.run(_each([(0, ["a"])]))
 

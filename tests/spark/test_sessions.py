@@ -16,10 +16,10 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import pyspark
 
-from omnigraph.errors import ConfigError
-from omnigraph.spark import session
-from omnigraph.spark_jobs import session as sessions
-from omnigraph.spark_jobs.java import find_packaged_java, java_home, java_version
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.spark import session
+from omnigraphdb.spark_jobs import session as sessions
+from omnigraphdb.spark_jobs.java import find_packaged_java, java_home, java_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -119,7 +119,7 @@ def test_workers_import_pyspark_as_this_process_does(spark: Any) -> None:
 
 
 _ON_PACKAGED_JAVA = """
-from omnigraph.spark import session
+from omnigraphdb.spark import session
 spark = session("local[1,4]", quick=True, memory="1g")
 print(spark.range(10).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
 spark.stop()
@@ -153,7 +153,9 @@ def test_a_session_starts_where_no_java_is_installed(tmp_path: Path) -> None:
 
 
 def test_the_package_itself_loads_neither_spark_nor_lance() -> None:
-    code = "import sys, omnigraph; print(sorted({'pyspark', 'lance', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, omnigraphdb; print(sorted({'pyspark', 'lance', 'pandas'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import KeyConflict, OmniError, ReadSetConflict
-from omnigraph.ids import LoadMode
-from omnigraph.pipeline.input.splits import CheckedRows, Spilled
-from omnigraph.spark.sink import TaskMessage
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import KeyConflict, OmniError, ReadSetConflict
+from omnigraphdb.ids import LoadMode
+from omnigraphdb.pipeline.input.splits import CheckedRows, Spilled
+from omnigraphdb.spark.sink import TaskMessage
 from tests.support.frame_tasks import cut, make_writer, run_tasks, write_frame
 from tests.support.settled import assert_settled
 
@@ -35,7 +35,7 @@ edge Likes: Person -> Plain @card(0..2)
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "graph", SCHEMA) as made:
         yield made
         assert_settled(made)
         assert not any((tmp_path / "graph").glob("__staging/*"))
@@ -218,8 +218,8 @@ def list_rows(graph: Graph) -> dict[str, list[Any]]:
 def test_a_write_gives_the_rows_and_the_errors_of_a_load(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     with (
-        omnigraph.init(tmp_path / "written", SCHEMA) as written,
-        omnigraph.init(tmp_path / "loaded", SCHEMA) as loaded,
+        omnigraphdb.init(tmp_path / "written", SCHEMA) as written,
+        omnigraphdb.init(tmp_path / "loaded", SCHEMA) as loaded,
     ):
         for _ in range(8):
             type_name = str(random.choice(["Person", "Plain", "Knows"]))
@@ -256,7 +256,7 @@ def test_rows_with_a_wrong_value_are_left_to_the_load_which_names_them(graph: Gr
 
 COMMIT = """
 import pickle, sys
-import omnigraph.spark
+import omnigraphdb.spark
 writer, messages = pickle.load(open(sys.argv[1], "rb"))
 writer.commit(messages)
 [peak] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]

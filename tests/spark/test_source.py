@@ -18,15 +18,15 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSourceReader
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, QueryError, TableNotFound, UserInputError
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.spark import GraphSource, register
-from omnigraph.spark.changes import ChangeSource
-from omnigraph.spark.source import TableReader
-from omnigraph.spark_jobs.bridge import arrow_schema
-from omnigraph.spark_jobs.tables import TablePart
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFound, QueryError, TableNotFound, UserInputError
+from omnigraphdb.pipeline.location import StoreLocation
+from omnigraphdb.spark import GraphSource, register
+from omnigraphdb.spark.changes import ChangeSource
+from omnigraphdb.spark.source import TableReader
+from omnigraphdb.spark_jobs.bridge import arrow_schema
+from omnigraphdb.spark_jobs.tables import TablePart
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -50,7 +50,7 @@ FULL = {
 @pytest.fixture(scope="module")
 def things(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     uri = tmp_path_factory.mktemp("things") / "graph"
-    with omnigraph.init(uri, SCHEMA) as graph:
+    with omnigraphdb.init(uri, SCHEMA) as graph:
         graph.load(
             [
                 {"type": "Thing", "data": FULL},
@@ -140,7 +140,7 @@ def test_vectors_and_blobs_come_as_bytes_when_asked(spark: Any, things: Graph) -
 
 @pytest.mark.soak
 def test_a_frame_keeps_showing_the_moment_it_was_made(spark: Any, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         graph.load({"A": pa.table({"k": ["1"]})}, mode="append")
         frame = read(spark, graph, "A")
         # With a schema from the user Spark asks nothing before the first action.
@@ -154,7 +154,7 @@ def test_a_frame_keeps_showing_the_moment_it_was_made(spark: Any, tmp_path: Path
 
 @pytest.mark.soak
 def test_branches_and_the_past_can_be_read(spark: Any, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         first = graph.load({"A": pa.table({"k": ["1"]})}, mode="append").commit
         assert first is not None
         graph.branch_create("review")
@@ -176,7 +176,7 @@ def test_a_graph_that_is_made_again_at_its_place_is_read_and_written_anew(
     place = tmp_path / "g"
     for names, more in (("ab", ""), ("xyz", "n: I32")):
         shutil.rmtree(place, ignore_errors=True)
-        with omnigraph.init(place, f"node A {{ k: String @key  {more} }}") as graph:
+        with omnigraphdb.init(place, f"node A {{ k: String @key  {more} }}") as graph:
             found = [(name, len(names)) if more else (name,) for name in names]
             rows = spark.createDataFrame(found, "k string, n int" if more else "k string")
             done = graph.load({"A": rows}, mode="append")
@@ -357,7 +357,7 @@ def test_a_filter_in_sql_names_the_column_that_is_not_there(things: Graph) -> No
 
 
 def test_moments_are_named_as_other_formats_name_them(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         first = graph.load({"A": pa.table({"k": ["1"]})}, mode="append").commit
         assert first is not None
         graph.load({"A": pa.table({"k": ["2"]})}, mode="append")
@@ -492,7 +492,7 @@ def test_a_count_that_is_none_is_refused(things: Graph, text: str) -> None:
 
 
 def test_a_type_that_did_not_exist_yet_is_refused(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         [first] = graph.commits()
         graph.schema_apply("node A { k: String @key } node B { k: String @key }")
         with pytest.raises(NotFound, match="node:B"):

@@ -15,14 +15,14 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
-import omnigraph
-from omnigraph.errors import ConfigError
-from omnigraph.pipeline.runner import Each
-from omnigraph.spark.source import GraphSource
-from omnigraph.spark_jobs import versions
-from omnigraph.spark_jobs.preflight import check_versions
-from omnigraph.spark_jobs.runner import SparkRunner
-from omnigraph.spark_jobs.versions import seal_task
+import omnigraphdb
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.pipeline.runner import Each
+from omnigraphdb.spark.source import GraphSource
+from omnigraphdb.spark_jobs import versions
+from omnigraphdb.spark_jobs.preflight import check_versions
+from omnigraphdb.spark_jobs.runner import SparkRunner
+from omnigraphdb.spark_jobs.versions import seal_task
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -31,11 +31,11 @@ import importlib.metadata, pickle, sys
 # Spark brings PySpark; nothing else of ours may be imported to open what is sealed.
 class Hidden:
     def find_spec(self, name, *_):
-        if name.partition(".")[0] in ("omnigraph", "lance"):
+        if name.partition(".")[0] in ("omnigraphdb", "lance"):
             raise ModuleNotFoundError(f"No module named '{name}'")
 known = importlib.metadata.version
 def version(name):
-    if name == "omnigraph":
+    if name == "omnigraphdb":
         raise importlib.metadata.PackageNotFoundError(name)
     return known(name)
 importlib.metadata.version = version
@@ -60,20 +60,20 @@ def open_without_us(tmp_path: Path, thing: object) -> str:
 
 def test_a_sealed_task_names_the_host_where_our_package_is_missing(tmp_path: Path) -> None:
     told = open_without_us(tmp_path, seal_task(lambda batches: batches))
-    assert f"executors and driver differ: host '{node()}' has omnigraph none, expected" in told
+    assert f"executors and driver differ: host '{node()}' has omnigraphdb none, expected" in told
     assert "hint: install the same Python and the same versions" in told
 
 
 def test_a_sealed_source_names_the_host_where_our_package_is_missing(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         source = GraphSource({"path": graph.uri, "type": "A"})
         reader = source.reader(source.schema())
         for one in (source, reader, *reader.partitions()):
-            assert "has omnigraph none, expected" in open_without_us(tmp_path, one)
+            assert "has omnigraphdb none, expected" in open_without_us(tmp_path, one)
 
 
 def test_a_sealed_object_is_the_same_where_versions_agree(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", "node A { k: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node A { k: String @key }") as graph:
         source = GraphSource({"path": graph.uri, "type": "A"})
     opened = cloudpickle.loads(cloudpickle.dumps(source))
     assert (type(opened), opened.parsed, opened.pin) == (GraphSource, source.parsed, source.pin)
@@ -122,7 +122,7 @@ def test_executors_that_run_no_task_are_named(spark: Any, monkeypatch: pytest.Mo
     def fail() -> list[str]:
         raise OSError("no Python here")
 
-    monkeypatch.setattr("omnigraph.spark_jobs.preflight.make_difference_finder", lambda: fail)
+    monkeypatch.setattr("omnigraphdb.spark_jobs.preflight.make_difference_finder", lambda: fail)
     with pytest.raises(ConfigError) as refused:
         check_versions(spark)
     assert isinstance(refused.value.__cause__, PySparkException)

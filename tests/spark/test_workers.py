@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.spark_jobs.workers import freeze_loaded_objects
+from omnigraphdb.spark_jobs.workers import freeze_loaded_objects
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

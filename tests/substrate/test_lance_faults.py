@@ -18,7 +18,7 @@ from lance import LanceDataset
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
-from omnigraph.errors import (
+from omnigraphdb.errors import (
     BranchInUse,
     EngineError,
     HeadMoved,
@@ -30,9 +30,9 @@ from omnigraph.errors import (
     TableNotFound,
     UserInputError,
 )
-from omnigraph.ids import Version
-from omnigraph.storage.lance.commit import _require_next_version
-from omnigraph.storage.lance.faults import (
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.lance.commit import _require_next_version
+from omnigraphdb.storage.lance.faults import (
     FAULTS,
     FaultKind,
     TableLocation,
@@ -40,8 +40,8 @@ from omnigraph.storage.lance.faults import (
     clean_message,
     translate_faults,
 )
-from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import StoreAction
+from omnigraphdb.storage.layout import Root
+from omnigraphdb.storage.objects.faults import StoreAction
 from tests.support import disks
 from tests.support.lance_bare import (
     Op,
@@ -384,10 +384,10 @@ def test_a_damaged_manifest_is_the_stores_fault(tmp_path: Path) -> None:
 SCRIPT = """
     import os, sys
     from lance import LanceDataset
-    from omnigraph.errors import StorageError
-    from omnigraph.storage.lance.faults import TableLocation, translate_faults
-    from omnigraph.storage.layout import Root
-    from omnigraph.storage.objects.faults import StoreAction
+    from omnigraphdb.errors import StorageError
+    from omnigraphdb.storage.lance.faults import TableLocation, translate_faults
+    from omnigraphdb.storage.layout import Root
+    from omnigraphdb.storage.objects.faults import StoreAction
     from tests.support.lance_bare import append, rows, table_of
     path = sys.argv[1]
     location = TableLocation(root=Root(path, "file"), path="t")

@@ -1,5 +1,6 @@
 """Rows by key: what merges compare, what they forget, and what updated rows keep."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from lance.commit import CommitConflictError
 from lance.dataset import Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraphdb.storage.lance.unofficial.manifest_files import read_max_fragment
 from tests.support.lance_bare import (
     KEYED,
     SCHEMA,
@@ -262,8 +264,6 @@ def test_a_rewrite_keeps_rows_ids_and_birth_and_drops_coverage(tmp_path: Path) -
 
 
 def test_an_old_segment_claimed_for_new_fragments_answers_wrongly(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     dataset = table_of(tmp_path / "t", rows("a"), rows("b"))
     segment = dataset.create_index_uncommitted("id", "BTREE", name="i", fragment_ids=[0, 1])
     dataset = commit(dataset, Op.CreateIndex([segment], []))
@@ -272,6 +272,18 @@ def test_an_old_segment_claimed_for_new_fragments_answers_wrongly(tmp_path: Path
     claimed = replace(segment, fragment_ids=set(fragments(dataset)))  # type: ignore[arg-type]
     wrong = commit(dataset, Op.CreateIndex([claimed], [segment]))
     assert wrong.to_table(filter="id = 'late'").num_rows == 0
+
+
+def test_new_fragments_may_have_the_next_free_ids(tmp_path: Path) -> None:
+    """Ids count on from the greatest that any fragment had, also one that is gone."""
+    dataset = table_of(tmp_path / "t", rows("a"), rows("b"), rows("c"))
+    dataset = commit(dataset, Op.Delete([], [2], "id = 'c'"))
+    assert read_max_fragment(dataset) == 2
+    (group,) = compaction(dataset).groups
+    named = [replace(one, id=3) for one in group.new_fragments]
+    landed = commit(dataset, Op.Rewrite([Op.RewriteGroup(group.old_fragments, named)], []))
+    assert (fragments(landed), read_max_fragment(landed)) == ([3], 3)
+    assert fragments(append(landed, rows("d"))) == [3, 4]
 
 
 def test_fragments_of_unlike_coverage_are_not_rewritten_together(tmp_path: Path) -> None:

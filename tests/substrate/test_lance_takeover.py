@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance import LanceDataset
 from lance.fragment import DeletionFile, FragmentMetadata, RowIdSequence, write_fragments
 
-from omnigraph.storage.lance.unofficial.sequences import versions_of
+from omnigraphdb.storage.lance.unofficial.sequences import versions_of
 from tests.support.lance_bare import Op, append, commit, covered, ids, index, rows, table_of
 
 FACTS = ["id", "n", "_row_created_at_version", "_row_last_updated_at_version"]

@@ -256,7 +256,7 @@ MUTATIONS: tuple[BadMutation, ...] = (
     _mutation("bytes from elsewhere", 'query q() { update Port set { scan: "s3://elsewhere/x" } where code = "AA" }', "W22", "'scan'", "s3://elsewhere/x"),
     _mutation("a sum too large for its property", "query q() { update Port set { small: $.small + 3000000000 } where small = 5 }", "W02", "'small'", "I32", "AA"),
     _mutation("a value for a required property that is NULL", 'query q() { update Port set { name: lower(null) } where code = "AA" }', "W01", "'name'", "AA"),
-    _mutation("a division by zero", "query q() { update Port set { small: 1 / ($.small - 5) } where small = 5 }", None, "division by zero", "AA", kind="engine_error"),
+    _mutation("a division by zero", "query q() { update Port set { small: 1 / ($.small - 5) } where small = 5 }", None, "division by zero", "AA", kind="evaluation_error"),
     _mutation("an entity matched twice", "query q() { match { $p: Port $q: Port $p != $q } update $p set { built: case when $q.code = \"AA\" then date(\"2020-01-01\") else date(\"2021-01-01\") end } }", "W06", "matched several times", "built"),
     _mutation("one key twice", 'query q($r: [{ c: String, n: String }]) { unnest $r as $x insert Port { code: $x.c, name: $x.n } }', "W06", "'ZZ'", "name", params={"r": [{"c": "ZZ", "n": "a"}, {"c": "ZZ", "n": "b"}]}),
     _mutation("a record without a field", 'query q($r: [{ t: String }]) { unnest $r as $x insert Note { text: $x.t } }', "P05", "'t'", "1", kind="param_error", params={"r": [{"t": "a"}, {}]}),

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from omnigraph.surfaces.cli.main import main
+from omnigraphdb.surfaces.cli.main import main
 
-PROGRAM = [sys.executable, "-m", "omnigraph"]
+PROGRAM = [sys.executable, "-m", "omnigraphdb"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     """Give a function that runs a command with a text on its stdin."""
 
     def run(*arguments: str, stdin: str | None = None) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", *arguments])
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         with pytest.raises(SystemExit) as stop:

@@ -44,9 +44,10 @@ class ModelHistory:
         self.heads: dict[str, int] = {}
         self.graph = networkx.DiGraph()
         self._numbers = count()
-        self.heads["main"] = self._add((), {})
+        self.heads["main"] = self.add((), {})
 
-    def _add(self, parents: tuple[int, ...], rows: Rows) -> int:
+    def add(self, parents: tuple[int, ...], rows: Rows) -> int:
+        """Add a commit after others."""
         number = next(self._numbers)
         self.commits[number] = ModelCommit(number, parents, dict(rows))
         self.graph.add_node(number)
@@ -59,7 +60,7 @@ class ModelHistory:
 
     def write(self, branch: str, rows: Rows) -> None:
         """Commit rows on a branch."""
-        self.heads[branch] = self._add((self.heads[branch],), rows)
+        self.heads[branch] = self.add((self.heads[branch],), rows)
 
     def lowest(self, ours: Iterable[int], theirs: Iterable[int]) -> frozenset[int]:
         """Common ancestors that are no ancestor of another one."""
@@ -82,15 +83,21 @@ class ModelHistory:
     def merge(self, source: str, target: str) -> Replay:
         """Say what a merge comes to, and commit it unless there are conflicts."""
         ours, theirs = self.heads[source], self.heads[target]
+        done = self.replay(ours, theirs)
+        if done.outcome in ("fast_forward", "merged"):
+            self.heads[target] = self.add((theirs, ours), done.rows)
+        return done
+
+    def replay(self, ours: int, theirs: int) -> Replay:
+        """Say what a merge of one commit into another comes to."""
+        before = self.commits[theirs].rows
         lowest = self.lowest([ours], [theirs])
         if ours in lowest:
-            return Replay("already_up_to_date", lowest, self.rows(target))
+            return Replay("already_up_to_date", lowest, before)
         outcome = "fast_forward" if theirs in lowest else "merged"
-        base = self.base([ours], [theirs])
-        rows, conflicts = _merge(self.rows(source), self.rows(target), base)
+        rows, conflicts = _merge(self.commits[ours].rows, before, self.base([ours], [theirs]))
         if conflicts:
-            return Replay("conflicts", lowest, self.rows(target), conflicts)
-        self.heads[target] = self._add((theirs, ours), rows)
+            return Replay("conflicts", lowest, before, conflicts)
         return Replay(outcome, lowest, rows)
 
 

@@ -7,10 +7,10 @@ import random
 import sys
 from typing import Any
 
-import omnigraph
-from omnigraph.api.comparisons import ChangePage
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts, OmniError
+import omnigraphdb
+from omnigraphdb.api.comparisons import ChangePage
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts, OmniError
 from tests.support.merge_ways import (
     apply_step,
     content,
@@ -79,7 +79,7 @@ def compare_loads(chance: random.Random, spark: Any) -> list[Any]:
     """Load random records with and without violations, one batch after the other, in memory, in steps and on Spark."""
     with merge_graph() as first, merge_graph() as second, merge_graph() as there:
         found = []
-        with omnigraph.open(second.uri, config=IN_STEPS) as stepped:
+        with omnigraphdb.open(second.uri, config=IN_STEPS) as stepped:
             for _ in range(4):
                 records, mode = _make_records(chance), chance.choice(["append", "merge"])
                 expected = _load(first, records, mode, False)
@@ -129,7 +129,7 @@ def _make_records(chance: random.Random) -> list[Any]:
 
 def main(address: str, seeds: range) -> int:
     """Compare everything on the session at an address; an assertion ends the program."""
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     spark = session(address)
     for seed in seeds:

@@ -2,13 +2,13 @@
 
 from functools import cache
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.check import check, check_findings
-from omnigraph.compile.checked import Checked, CheckedMutation, CheckedRead
-from omnigraph.language.diagnostics import Diagnostic
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.compile.check import check, check_findings
+from omnigraphdb.compile.checked import Checked, CheckedMutation, CheckedRead
+from omnigraphdb.language.diagnostics import Diagnostic
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 
 HARBOUR = """
 interface Named { name: String }

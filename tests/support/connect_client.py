@@ -6,20 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from omnigraph.errors import OmniError
-from omnigraph.ids import MAIN
+import omnigraphdb
+from omnigraphdb.errors import OmniError
+from omnigraphdb.ids import MAIN
 
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
 
 
 def main(address: str, home: Path) -> dict[str, Any]:
     """Do everything; an error of ours is an answer, any other one ends the program."""
-    from omnigraph.spark import register, session
+    from omnigraphdb.spark import register, session
 
     spark = session(address)
     register(spark)
-    with omnigraph.init(home / "graph", SCHEMA) as graph:
+    with omnigraphdb.init(home / "graph", SCHEMA) as graph:
         work = Work(spark, graph, home)
         steps: list[Callable[[], Any]] = [
             work.load_frames, work.load_records, work.load_file, work.refuse, work.read, work.write,
@@ -39,7 +39,7 @@ def report(step: Callable[[], Any]) -> Any:
 class Work:
     """One session and one graph."""
 
-    def __init__(self, spark: Any, graph: omnigraph.Graph, home: Path) -> None:
+    def __init__(self, spark: Any, graph: omnigraphdb.Graph, home: Path) -> None:
         self.spark, self.graph, self.home = spark, graph, home
 
     def people(self, *names: str) -> Any:
@@ -80,7 +80,7 @@ class Work:
         return self.names()
 
     def transact(self) -> Any:
-        from omnigraph.spark import Transaction
+        from omnigraphdb.spark import Transaction
 
         with Transaction(self.graph, self.spark) as transaction:
             transaction.append("Person", self.people("f"))
@@ -102,7 +102,7 @@ class Work:
         return [report.engine, sum(one.rows for one in report.parts)]
 
     def batches(self) -> Any:
-        from omnigraph.spark import each_batch
+        from omnigraphdb.spark import each_batch
 
         write = each_batch(self.graph, lambda tx, batch: tx.merge("Person", batch), stream="s")
         query = self._run(self._arriving("h").writeStream.foreachBatch(write), "batches")

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from omnigraph.runtime import SystemRuntime
+from omnigraphdb.runtime import SystemRuntime
 
 
 class Hurried(SystemRuntime):

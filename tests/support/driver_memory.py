@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from omnigraph.pipeline.memory import release_freed
+import omnigraphdb
+from omnigraphdb.pipeline.memory import release_freed
 
-SCHEMA = "node P { name: String @key  age: I32?  note: String? }"
+SCHEMA = """
+node P { name: String @key  age: I32?  note: String? }
+edge E: P -> P
+"""
 SAMPLE_SECONDS = 0.05
 MIB = 1 << 20
 
@@ -49,17 +52,19 @@ def watch_peak(found: dict[str, int], name: str) -> Iterator[None]:
 
 def main(home: Path, master: str) -> dict[str, int]:
     """Load, change a branch, compare it, merge it and export it, all on Spark; rows are in files of `home`."""
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     spark = session(master, quick=True, memory="1g")
     found: dict[str, int] = {}
-    with omnigraph.init(home / "g", SCHEMA, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.init(home / "g", SCHEMA) as graph:
         load: Callable[..., Any] = graph.load
         # Classes and connections that a first job makes stay, however much it does.
         load({"P": str(home / "few.parquet")}, mode="append", spark=spark)
         graph.export_files(home / "few", spark=spark)
         with watch_peak(found, "load"):
             load({"P": str(home / "rows.parquet")}, mode="append", spark=spark)
+        with watch_peak(found, "edges"):
+            load({"E": str(home / "edges.parquet")}, mode="append", spark=spark)
         start = graph.branch_create("side").head
         with watch_peak(found, "upsert"):
             load({"P": str(home / "rows2.parquet")}, mode="merge", branch="side", spark=spark)

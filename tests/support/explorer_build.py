@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 UI = ROOT / "ui"
-BUILT = ROOT / "src" / "omnigraph" / "surfaces" / "ui" / "dist"
+BUILT = ROOT / "src" / "omnigraphdb" / "surfaces" / "ui" / "dist"
 LEFT_OUT = frozenset({"node_modules", "LICENCES.md"})
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from omnigraph.api.graph import Graph
-from omnigraph.engine.session.open import open_graph, open_unsettled
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.session.open import open_graph, open_unsettled
 from tests.support.fault_objects import FaultObjects
 
 

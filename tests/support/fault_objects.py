@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.layout import Root
-from omnigraph.storage.objects.faults import StoreAction, storage_error
-from omnigraph.storage.objects.protocol import Objects, Stamp, Versioned
+from omnigraphdb.errors import StorageError
+from omnigraphdb.storage.layout import Root
+from omnigraphdb.storage.objects.faults import StoreAction, storage_error
+from omnigraphdb.storage.objects.protocol import Objects, Stamp, Versioned
 
 _R = TypeVar("_R")
 
@@ -108,7 +108,7 @@ class FaultObjects:
     def put_bytes(self, path: str, data: bytes) -> None:
         self._run("put_bytes", StoreAction.WRITE, lambda: self._inner.put_bytes(path, data), path)
 
-    def put_if_absent(self, path: str, text: str | bytes) -> bool:
+    def put_if_absent(self, path: str, text: str | bytes) -> str | None:
         return self._run(
             "put_if_absent", StoreAction.CREATE, lambda: self._inner.put_if_absent(path, text), path
         )

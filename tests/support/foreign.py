@@ -4,23 +4,25 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from omnigraph.api.graph import Graph
-from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.storage.values import TableAt
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.storage.values import TableAt
 
 
-def foreign_rows(graph: Graph, table: str, keys: Sequence[str], branch: str = "main") -> TableAt:
-    """Append nodes at HEAD of a table, telling nobody."""
+def foreign_rows(
+    graph: Graph, table: str, keys: Sequence[str], branch: str = "main", *, key: str = "k"
+) -> TableAt:
+    """Append nodes at HEAD of a table, telling nobody; `key` is the property that is their id."""
     tables = graph._engine.store.tables
     entry = graph._engine.manifest.current(BranchName(branch)).snapshot.entry(TableKey(table))
     head = tables.head(entry.at.path, entry.at.branch)
     at = TableAt(path=entry.at.path, branch=entry.at.branch, version=head)
     schema = tables.open(at).schema
     columns = {name: pa.nulls(len(keys), schema.field(name).type) for name in schema.names}
-    columns |= {name: pa.array(keys, pa.string()) for name in ("id", "k") if name in columns}
+    columns |= {name: pa.array(keys, pa.string()) for name in ("id", key) if name in columns}
     staged = tables.stage_append(at, pa.Table.from_pydict(columns, schema=schema))
     return tables.commit_staged(staged, operation_id=OperationId("foreign"), lock=None).at
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omnigraph.api.graph import Graph
-from omnigraph.ids import OperationId
-from omnigraph.storage.values import TableAt
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import OperationId
+from omnigraphdb.storage.values import TableAt
 
 
 def forge_sidecar(

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from omnigraph import Graph
+import omnigraphdb
+from omnigraphdb import Graph
 from tests.support.plan_fixtures import FOLDER
 
 SCHEMA = """
@@ -24,7 +24,7 @@ State = dict[tuple[str, str], dict[str, Any]]
 
 def make_graph(path: Path) -> Graph:
     """A graph of some commits: inserts, updates, deletes, a merge and a new property."""
-    graph = omnigraph.init(path, SCHEMA)
+    graph = omnigraphdb.init(path, SCHEMA)
     people = [
         {"type": "Person", "data": {"name": n, "age": i, "tags": [n]}}
         for i, n in enumerate("abcde")
@@ -52,7 +52,7 @@ def make_graph(path: Path) -> Graph:
 
 def make_chain(path: Path) -> Graph:
     """A graph with the first node of a chain."""
-    graph = omnigraph.init(path, CHAIN)
+    graph = omnigraphdb.init(path, CHAIN)
     graph.load([{"type": "A", "data": {"k": 0}}], mode="append")
     return graph
 
@@ -63,7 +63,7 @@ def writing(graph: Graph, length: int) -> Iterator[threading.Event]:
     done = threading.Event()
 
     def write() -> None:
-        with omnigraph.open(graph.uri) as writer:
+        with omnigraphdb.open(graph.uri) as writer:
             for n in range(1, length):
                 node = {"type": "A", "data": {"k": n}}
                 writer.load([node, {"edge": "E", "from": str(n), "to": str(n - 1)}], mode="append")
@@ -107,7 +107,7 @@ def _as_json(row: dict[str, Any]) -> dict[str, Any]:
 
 def make_harbour(path: Path) -> Graph:
     """A graph of the schema that random queries are about."""
-    graph = omnigraph.init(path, (FOLDER / "harbour.pg").read_text())
+    graph = omnigraphdb.init(path, (FOLDER / "harbour.pg").read_text())
     ports = [
         {"type": "Port", "data": {"code": k, "name": k, "lat": 1.0 * n, "depth": n}}
         for n, k in enumerate("abc")

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
-from omnigraph.api.graph import Graph
-from omnigraph.spark import GraphSource
-from omnigraph.spark.sink import BatchWriter, TaskMessage
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.spark import GraphSource
+from omnigraphdb.spark.sink import BatchWriter, TaskMessage
 
 
 def make_writer(

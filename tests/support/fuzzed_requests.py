@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_from_bytes
 
-from omnigraph.surfaces.http.routing import BodyKind, Route
+from omnigraphdb.surfaces.http.routing import BodyKind, Route
 from tests.support.raw_http import RawRequest
 from tests.support.refused_bodies import NOWHERE, REFUSED, change_body
 from tests.support.served import ADD, NAMES, SCHEMA

@@ -2,13 +2,13 @@
 
 import sys
 
-from omnigraph.catalog.ir.contract import create_contract
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.manifest.accepted_schema import AcceptedSchema
-from omnigraph.manifest.genesis import initialise
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.state import BranchState
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.catalog.ir.contract import create_contract
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.manifest.accepted_schema import AcceptedSchema
+from omnigraphdb.manifest.genesis import initialise
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.state import BranchState
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.manifests import StillRuntime
 
 SCHEMA = """

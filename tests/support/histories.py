@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import Commit
-from omnigraph.errors import ConflictError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import Commit
+from omnigraphdb.errors import ConflictError
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 KEYS = "abcdefg"
 TEXTS = ("red rope", "ropes and knots", "a quiet harbour", "knot", "", None)
@@ -169,7 +169,7 @@ class History:
 
     @classmethod
     def begun(cls, uri: str) -> "History":
-        return cls(omnigraph.init(uri, Words().schema()))
+        return cls(omnigraphdb.init(uri, Words().schema()))
 
     def ask(self, words: Words, **at: Any) -> dict[str, list[tuple[Any, ...]]]:
         return ask(self.graph, words, **at)
@@ -374,7 +374,7 @@ def _cleanup(history: History, draw: Draw) -> None:
 
 def _reopen(history: History, draw: Draw) -> None:
     history.graph.close()
-    history.graph = omnigraph.open(history.graph.uri)
+    history.graph = omnigraphdb.open(history.graph.uri)
 
 
 _STEPS: dict[str, Callable[[History, Draw], None]] = {

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint
 from tests.support import schema_changes, story
 
 MERGE_SCHEMA: Final = """
@@ -40,7 +40,7 @@ class Writer:
 
 
 def _make_story_graph(root: Path) -> Graph:
-    graph = omnigraph.init(root, story.SCHEMA)
+    graph = omnigraphdb.init(root, story.SCHEMA)
     graph.load(list(story.BASE), mode="append")
     return graph
 
@@ -79,7 +79,7 @@ def _people(*names: str, age: int) -> list[dict[str, Any]]:
 
 def _apart(root: Path) -> Graph:
     """Both sides changed people; the edges are new on one of them."""
-    graph = omnigraph.init(root, MERGE_SCHEMA)
+    graph = omnigraphdb.init(root, MERGE_SCHEMA)
     graph.load(_people("a", "b", "c", age=1), mode="append")
     graph.branch_create("side")
     edge = {"edge": "Knows", "from": "a", "to": "d", "data": {"id": "ad"}}
@@ -91,7 +91,7 @@ def _apart(root: Path) -> Graph:
 
 def _cancelled(root: Path) -> Graph:
     """What the source did, it undid."""
-    graph = omnigraph.init(root, MERGE_SCHEMA)
+    graph = omnigraphdb.init(root, MERGE_SCHEMA)
     graph.load(_people("a", "b", age=1), mode="append")
     graph.branch_create("side")
     graph.load(_people("c", age=2), mode="append", branch="side")
@@ -102,7 +102,7 @@ def _cancelled(root: Path) -> Graph:
 
 def _pointed(root: Path) -> Graph:
     """The target, a branch, owns no table: it takes over main's by pointing at it."""
-    graph = omnigraph.init(root, MERGE_SCHEMA)
+    graph = omnigraphdb.init(root, MERGE_SCHEMA)
     graph.load(_people("a", "b", age=1), mode="append")
     graph.branch_create("side")
     graph.load(_people("a", "c", age=2), mode="merge")
@@ -113,7 +113,7 @@ def _pointed(root: Path) -> Graph:
 
 
 def _scattered(root: Path) -> Graph:
-    graph = omnigraph.init(root, story.SCHEMA, config={"maintenance": "off"})
+    graph = omnigraphdb.init(root, story.SCHEMA, config={"maintenance": "off"})
     graph.load(list(story.BASE), mode="append")
     for number in range(3):
         graph.load(

@@ -4,11 +4,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.ids import BranchName
-from omnigraph.manifest.records import lance_branch
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.ids import BranchName
+from omnigraphdb.manifest.records import lance_branch
 
 WAIT_SECONDS_MAX = 60.0
 Work = Callable[[], object]
@@ -74,5 +74,5 @@ def write_member(graph: Graph, number: int, tag: str = "m") -> object:
 
 def perform_together(uri: str, count: int, config: Mapping[str, str], tag: str = "m") -> None:
     """Open a graph and write one group: what a child process does."""
-    with omnigraph.open(uri, config={"maintenance": "off", **config}) as graph:
+    with omnigraphdb.open(uri, config={"maintenance": "off", **config}) as graph:
         write_together(graph, [partial(write_member, graph, n, tag) for n in range(count)])

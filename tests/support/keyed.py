@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA: Final = """
 node Person { k: String @key  n: I32? }
@@ -69,7 +69,7 @@ REQUESTS: Final[dict[str, Callable[[Graph, str], Any]]] = {
 
 def make_graph(place: str, request: str) -> None:
     """Write the graph that a request is made of: with a branch beside main, unless the schema is to change."""
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         graph.load(BASE, mode="append")
         if request != "schema_apply":
             graph.branch_create("side")
@@ -78,7 +78,7 @@ def make_graph(place: str, request: str) -> None:
 
 def perform(place: str, request: str, key: str = KEY) -> None:
     """Open a graph and make a request: what a child process does."""
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         REQUESTS[request](graph, key)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Port { code: String @key  size: I64? }
@@ -25,7 +25,7 @@ def name_ports(count: int) -> list[str]:
 
 def make_ports(place: Path, count: int) -> Graph:
     """Make a graph whose one type has so many rows."""
-    graph = omnigraph.init(place, SCHEMA)
+    graph = omnigraphdb.init(place, SCHEMA)
     rows = {"code": name_ports(count), "size": pa.array(range(count), pa.int64())}
     graph.load(pa.table(rows), type="Port", mode="append", spark=False)
     return graph
@@ -56,7 +56,7 @@ def make_difference(place: Path, changes: int) -> Graph:
 
 def make_commits(place: Path, count: int) -> Graph:
     """Make a graph with so many commits, one row each; writers of one handle share their round trips."""
-    graph = omnigraph.init(place, SCHEMA)
+    graph = omnigraphdb.init(place, SCHEMA)
 
     def add(number: int) -> None:
         graph.mutate(ADD, {"c": f"port {number}"}, actor=f"actor {number % 7}")
@@ -68,7 +68,7 @@ def make_commits(place: Path, count: int) -> Graph:
 
 def make_branches(place: Path, count: int) -> Graph:
     """Make a graph with so many branches beside main, each one commit ahead and up to three behind."""
-    graph = omnigraph.init(place, SCHEMA)
+    graph = omnigraphdb.init(place, SCHEMA)
     for number in range(count):
         name = f"branch {number:04}".replace(" ", "-")
         graph.branch_create(name)
@@ -83,4 +83,4 @@ def make_types(place: Path, count: int) -> Graph:
     half = count // 2
     nodes = [f"node Type{n} {{ code: String @key  label: String? @index }}" for n in range(half)]
     edges = [f"edge Joins{n}: Type{n} -> Type{(n + 1) % half} {{}}" for n in range(count - half)]
-    return omnigraph.init(place, "\n".join([*nodes, *edges]))
+    return omnigraphdb.init(place, "\n".join([*nodes, *edges]))

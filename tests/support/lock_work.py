@@ -6,10 +6,10 @@ import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from omnigraph.runtime import SYSTEM, Runtime
-from omnigraph.storage.locks.lease import LeaseLocks
-from omnigraph.storage.locks.table import FileLocks, Locks, ProcessLocks
-from omnigraph.storage.objects.protocol import Objects
+from omnigraphdb.runtime import SYSTEM, Runtime
+from omnigraphdb.storage.locks.lease import LeaseLocks
+from omnigraphdb.storage.locks.table import FileLocks, Locks, ProcessLocks
+from omnigraphdb.storage.objects.protocol import Objects
 from tests.support.store_roots import StoreRoot
 
 LEASE, RENEW = 30.0, 0.4

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -19,7 +19,7 @@ Step = Callable[[Graph], object]
 
 def make_graph(uri: str) -> Graph:
     """A graph with a few rows."""
-    graph: Graph = omnigraph.init(uri, SCHEMA)
+    graph: Graph = omnigraphdb.init(uri, SCHEMA)
     graph.load([*PEOPLE, *RING], mode="append")
     return graph
 
@@ -83,7 +83,7 @@ def content(graph: Graph) -> dict[str, list[dict[str, Any]]]:
 
 def one_step(uri: str, story: str, number: str) -> None:
     """What a child process does."""
-    STORIES[story][int(number)](omnigraph.open(uri))
+    STORIES[story][int(number)](omnigraphdb.open(uri))
 
 
 if __name__ == "__main__":

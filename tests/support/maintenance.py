@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
-from omnigraph.manifest.snapshot import Entry
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import FragmentInfo, Staged, TableAt
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.ids import MAIN, BranchName, OperationId, TableKey, Version
+from omnigraphdb.manifest.snapshot import Entry
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import FragmentInfo, Staged, TableAt
 
 SCHEMA = """
 node Person {
@@ -55,7 +55,7 @@ def records(people: int = 8) -> list[dict[str, Any]]:
 
 def made(root: Path | str, people: int = 8, **options: Any) -> Graph:
     """A graph with a few rows."""
-    graph = omnigraph.init(root, SCHEMA, **options)
+    graph = omnigraphdb.init(root, SCHEMA, **options)
     graph.load(records(people), mode="append")
     return graph
 
@@ -140,7 +140,7 @@ def compacted(tables: Tables, at: TableAt) -> Staged | None:
 
 def tend(uri: str, work: str, branch: str) -> None:
     """Open a graph and look after it: what a child process does."""
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         if work == "optimize":
             graph.optimize()
         elif work == "ensure_indices":

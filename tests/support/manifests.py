@@ -4,12 +4,12 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from omnigraph.errors import StorageError
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import Published, publish
-from omnigraph.manifest.records import (
+from omnigraphdb.errors import StorageError
+from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import Published, publish
+from omnigraphdb.manifest.records import (
     CommitKind,
     GraphCommit,
     GraphHead,
@@ -19,9 +19,9 @@ from omnigraph.manifest.records import (
     encode,
     lance_branch,
 )
-from omnigraph.manifest.stamp import CURRENT, STAMP
-from omnigraph.storage.rows import Rows
-from omnigraph.storage.values import BranchRef, TableAt
+from omnigraphdb.manifest.stamp import CURRENT, STAMP
+from omnigraphdb.storage.rows import Rows
+from omnigraphdb.storage.values import BranchRef, TableAt
 
 PERSON, CITY, KNOWS = TableKey("node:Person"), TableKey("node:City"), TableKey("edge:Knows")
 PATHS = {PERSON: "nodes/person", CITY: "nodes/city", KNOWS: "edges/knows"}

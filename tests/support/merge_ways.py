@@ -9,13 +9,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.merge.merge import MergeResult, merge
-from omnigraph.engine.write.runner_choice import Choose, RunnerChoice
-from omnigraph.errors import UserInputError
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Runner
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.merge.merge import MergeResult, merge
+from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice
+from omnigraphdb.errors import UserInputError
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Runner
 
 SCHEMA = """
 node P { name: String @key  a: I32?  b: String?  u: I32? @unique  tags: [String]?  v: Vector(3)? }
@@ -91,7 +91,7 @@ def merge_graph() -> Iterator[Graph]:
     """A graph with rows that nobody touches around others, and a branch."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        omnigraph.init(Path(folder) / "g", SCHEMA) as graph,
+        omnigraphdb.init(Path(folder) / "g", SCHEMA) as graph,
     ):
         names = [f"p{n}" for n in range(3)] + [f"q{n:02d}" for n in range(BYSTANDERS)]
         rows = [{"type": "P", "data": {"name": name, "a": 1}} for name in names]

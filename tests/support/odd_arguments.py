@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from omnigraph.errors import InternalError, OmniError
+from omnigraphdb.errors import InternalError, OmniError
 
 ODD: Mapping[str, Any] = {
     "None": None,

@@ -7,11 +7,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from omnigraph.api.graph import Graph
-from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.manifest.lineage import LegacyLineage
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.records import (
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import MAIN, BranchName, Version
+from omnigraphdb.manifest.lineage import LegacyLineage
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.records import (
     KEY,
     GraphCommit,
     GraphHead,
@@ -20,9 +20,9 @@ from omnigraph.manifest.records import (
     encode,
     lance_branch,
 )
-from omnigraph.manifest.stamp import STAMP
-from omnigraph.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
-from omnigraph.storage.rows import Rows
+from omnigraphdb.manifest.stamp import STAMP
+from omnigraphdb.storage.layout import LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
+from omnigraphdb.storage.rows import Rows
 from tests.support.manifests import CITY, PATHS, PERSON, START_US, StillRuntime, another_handle
 
 MakeRows = Callable[[str, str], Rows]

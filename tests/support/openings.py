@@ -2,7 +2,7 @@
 
 import threading
 
-from omnigraph.storage.lance.tables import OPENING
+from omnigraphdb.storage.lance.tables import OPENING
 
 
 def await_openings() -> None:

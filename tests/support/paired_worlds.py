@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.paired_random import ORDERED, VALUES, stored
 from tests.support.paired_reads import (
     EDGES,
@@ -231,7 +231,7 @@ class PairedWorld:
     def __init__(self, place: Path, chance: Random) -> None:
         self.chance, self.place = chance, place
         self.rows = random_rows(chance)
-        self.graph: Graph = omnigraph.init(str(place), SCHEMA)
+        self.graph: Graph = omnigraphdb.init(str(place), SCHEMA)
         self._load()
         self.moments = [Moment({}, self.rows)]
         self._go_on()

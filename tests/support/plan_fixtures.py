@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.check import check
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.lower import lower
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.rules import RULES
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.compile.check import check
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.plan.plan import Plan
+from omnigraphdb.compile.rules import RULES
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "plans"
 _HEADING = "== "

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.operators import (
+from omnigraphdb.compile.plan.algebra import Test
+from omnigraphdb.compile.plan.operators import (
     Anti,
     Argument,
     Attach,
@@ -25,10 +25,11 @@ from omnigraph.compile.plan.operators import (
     Slice,
     Sort,
     Stage,
+    Tally,
     Union,
     Window,
 )
-from omnigraph.compile.plan.plan import Plan
+from omnigraphdb.compile.plan.plan import Plan
 from tests.support.query_model import (
     Entity,
     ModelGraph,
@@ -179,7 +180,7 @@ def _attached(attach: Attach, run: Run) -> list[Weighted]:
     found: list[Weighted] = []
     for row, weight in rows:
         mine = matches.get(_ids(row, attach.on), [])
-        mine = sorted(mine, key=lambda one: [id_order(one[0][n]) for n in _entities(one[0])])
+        mine = _in_order(tally, mine)
         value: Any = bool(mine)
         if tally is not None:
             cells = [
@@ -191,12 +192,14 @@ def _attached(attach: Attach, run: Run) -> list[Weighted]:
     return found
 
 
-def _entities(row: Row) -> list[str]:
-    return sorted(name for name, value in row.items() if isinstance(value, Mapping))
+def _in_order(tally: Tally | None, rows: list[Weighted]) -> list[Weighted]:
+    """Rows in the order in which a tally lists their values."""
+    names = [] if tally is None else [one.variable for one in tally.ties]
+    return sorted(rows, key=lambda row: [id_order(row[0][name]) for name in names])
 
 
 def _expanded(expand: Expand, run: Run) -> list[Weighted]:
-    pairs = reached(run.graph, expand)
+    pairs = reached(run.graph, expand, run.params)
     targets = run.nodes(expand.target)
     found: list[Weighted] = []
     for row, weight in _rows(expand.input, run):
@@ -218,7 +221,7 @@ def _with_edges(
 ) -> list[Weighted]:
     if expand.edge_variable is None:
         return [(row, weight)]
-    edges = matching_edges(run.graph, expand.edge, expand.direction, pair)
+    edges = matching_edges(run.graph, expand, pair, run.params)
     return [(row | {expand.edge_variable: edge}, weight) for edge in edges]
 
 
@@ -259,7 +262,7 @@ def _grouped(group: Group, run: Run) -> list[Weighted]:
         for tally in group.tallies:
             cells = [
                 (True if tally.argument is None else run.value(tally.argument, row), weight)
-                for row, weight in rows
+                for row, weight in _in_order(tally, rows)
             ]
             named[tally.name] = tallied(tally.function, cells, distinct=tally.distinct)
         found.append((named, 1))

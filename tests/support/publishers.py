@@ -1,14 +1,14 @@
 """What a process does that publishes beside others; importable, so that fresh processes can run it."""
 
-from omnigraph.errors import ManifestConflict, PublishContention
-from omnigraph.ids import MAIN, CommitId, TableKey, Version
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.store import open_store
-from omnigraph.storage.values import TableAt
+from omnigraphdb.errors import ManifestConflict, PublishContention
+from omnigraphdb.ids import MAIN, CommitId, TableKey, Version
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.store import open_store
+from omnigraphdb.storage.values import TableAt
 
 TRIES_MAX = 100
 

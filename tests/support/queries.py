@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import yaml
 from hypothesis import strategies as st
 
-from omnigraph.language.query.tokens import CALLS, FUNCTIONS, KEYWORDS, SCALARS
-from omnigraph.language.query.tree import (
+from omnigraphdb.language.query.tokens import CALLS, FUNCTIONS, KEYWORDS, SCALARS
+from omnigraphdb.language.query.tree import (
     ANY_EDGE,
     AggregateExpr,
     AliasExpr,
@@ -61,7 +61,7 @@ from omnigraph.language.query.tree import (
     Upsert,
     VariableExpr,
 )
-from omnigraph.language.source import NOWHERE
+from omnigraphdb.language.source import NOWHERE
 
 T = TypeVar("T")
 
@@ -178,6 +178,8 @@ _properties = _named_properties | _ANY_WORDS.map(
     lambda name: PropertyExpr(variable="", property=name)
 )
 """Properties of variables, and of the row of a statement."""
+_TRUTHS = ("true", "false")
+"""Words that are literals on the left of a comparison, too."""
 _aliases = _WORDS.map(lambda name: AliasExpr(name=name))
 
 
@@ -438,7 +440,9 @@ def statements(*, extended: bool = False) -> st.SearchStrategy[Statement]:
     assignments = st.lists(pairs(extended=extended), min_size=1, max_size=3).map(tuple)
     relations = st.builds(
         Compare,
-        left=st.builds(AliasExpr, name=_ANY_WORDS, span=here),
+        left=st.builds(
+            AliasExpr, name=_ANY_WORDS.filter(lambda word: word not in _TRUTHS), span=here
+        ),
         op=st.sampled_from(("=", "!=", "<", "<=", ">", ">=")),
         right=values(extended=extended),
         span=here,

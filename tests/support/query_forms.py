@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.resolve.schema import compile_schema
 
 SCHEMA = """
 interface Named { name: String }

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from omnigraph.language.query import parse
-from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, PUNCTUATION, SCALARS
+from omnigraphdb.language.query import parse
+from omnigraphdb.language.query.tokens import FUNCTIONS, KEYWORDS, PUNCTUATION, SCALARS
 
 _FILE = Path(parse.__file__).with_name("query.lark")
 _NAMED = {

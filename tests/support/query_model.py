@@ -9,12 +9,13 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from omnigraph.catalog.types import FLOATS, Scalar
-from omnigraph.compile.checked import (
+from omnigraphdb.catalog.types import FLOATS, PropertyType, Scalar
+from omnigraphdb.compile.checked import (
     Aggregate,
     AllOf,
     AnyOf,
@@ -23,6 +24,7 @@ from omnigraph.compile.checked import (
     Call,
     CheckedRead,
     CheckedStage,
+    Column,
     Compare,
     Condition,
     Const,
@@ -31,23 +33,27 @@ from omnigraph.compile.checked import (
     EntityRef,
     Field,
     Hop,
+    HopBound,
     InList,
     IsNull,
     Nearest,
     Not,
     Now,
     ParamRef,
+    PathValue,
     Pattern,
     PropertyRef,
     Rrf,
     TextMatch,
     Truth,
     VariableKind,
+    find_condition,
     has_aggregate,
 )
-from omnigraph.compile.plan.algebra import Always, Test
-from omnigraph.compile.plan.operators import Expand
-from omnigraph.compile.plan.visit import list_children, replace_parts, strip_spans
+from omnigraphdb.compile.plan.algebra import Always, Test
+from omnigraphdb.compile.plan.operators import Expand
+from omnigraphdb.compile.plan.visit import list_children, replace_parts, strip_spans
+from tests.support.path_model import ModelEdge, Walk, list_paths
 
 T = TypeVar("T")
 
@@ -90,6 +96,8 @@ def value_of(expr: Any, row: Row, params: Mapping[str, object]) -> Any:
             return None if entity is None else entity["id"]
         case TextMatch():
             return truth(expr, row, params)
+        case Nearest():
+            return _score(expr, row, params)
         case Field(name=name):
             return row[name]
         case Truth(condition=condition):
@@ -108,14 +116,44 @@ def value_of(expr: Any, row: Row, params: Mapping[str, object]) -> Any:
             return next((one for one in found if one is not None), None)
         case Call(function="entity", arguments=arguments, type=kind):
             names = [name for name, _ in kind.fields]
-            record = {
-                n: value_of(one, row, params) for n, one in zip(names, arguments, strict=True)
-            }
-            return None if record["id"] is None else record
+            values = [freeze(value_of(one, row, params)) for one in arguments]
+            return None if values[0] is None else tuple(zip(names, values, strict=True))
+        case PathValue():
+            return _path_value(expr, row, params)
         case Call(function=function, arguments=arguments):
             return call(function, [value_of(one, row, params) for one in arguments])
         case _:
             raise NotImplementedError(expr)
+
+
+def freeze(value: object) -> object:
+    """A value that can be a key: lists and records become tuples."""
+    if isinstance(value, Mapping):
+        return tuple((name, freeze(one)) for name, one in value.items())
+    return tuple(map(freeze, value)) if isinstance(value, list | tuple) else value
+
+
+def fraction_of(
+    asked: Aggregate | PathValue | BlockValue, params: Mapping[str, object]
+) -> float | None:
+    """The fraction of a percentile."""
+    return None if asked.fraction is None else float(value_of(asked.fraction, {}, params))
+
+
+def _path_value(asked: PathValue, row: Row, params: Mapping[str, object]) -> object:
+    path = row[asked.variable]
+    if path is None:
+        return None
+    if asked.function == "hops":
+        return len(path["edges"])
+    if asked.function == "nodes":
+        return tuple(path["nodes"])
+    values = [value_of(asked.argument, {asked.walked: edge}, params) for edge in path["edges"]]
+    if asked.function == "edges":
+        return tuple(values)
+    cells = [(one, 1) for one in values]
+    fraction = fraction_of(asked, params)
+    return tallied(asked.function, cells, distinct=asked.distinct, fraction=fraction)
 
 
 class Refused(Exception):
@@ -161,10 +199,8 @@ def call(function: str, values: list[Any]) -> Any:
             return moment.month
         case "day", [moment]:
             return moment.day
-        case "date_trunc", ["month", moment]:
-            return moment.replace(day=1)
-        case "date_trunc", ["year", moment]:
-            return moment.replace(month=1, day=1)
+        case "date_trunc", [unit, moment]:
+            return _truncate(unit, moment)
         case "first", [items]:
             return items[0] if items else None
         case "last", [items]:
@@ -174,6 +210,25 @@ def call(function: str, values: list[Any]) -> Any:
         case "type", [_, name]:
             return name
     raise NotImplementedError(function)
+
+
+def _truncate(unit: str, moment: Any) -> Any:
+    match unit:
+        case "year":
+            date = moment.replace(month=1, day=1)
+        case "quarter":
+            date = moment.replace(month=(moment.month - 1) // 3 * 3 + 1, day=1)
+        case "month":
+            date = moment.replace(day=1)
+        case "week":
+            date = moment - timedelta(days=moment.weekday())
+        case _:
+            date = moment
+    if not isinstance(moment, datetime):
+        return date
+    kept = {"hour": 1, "minute": 2, "second": 3}.get(unit, 0)
+    cleared = dict.fromkeys(("hour", "minute", "second")[kept:], 0)
+    return date.replace(microsecond=0, **cleared)
 
 
 def _calculate(op: str, left: Any, right: Any) -> Any:
@@ -271,6 +326,8 @@ def _compared(test: Compare, row: Row, params: Mapping[str, object]) -> bool | N
     left, right = value_of(test.left, row, params), value_of(test.right, row, params)
     if isinstance(test.left, EntityRef) and isinstance(test.right, EntityRef):
         left, right = (_identify(row[one.variable]) for one in (test.left, test.right))
+    if test.op == "contains" and left in ((), []):
+        return False
     if left is None or right is None:
         return None
     left, right = _at_precision(left, test.right), _at_precision(right, test.left)
@@ -299,7 +356,11 @@ def _compared(test: Compare, row: Row, params: Mapping[str, object]) -> bool | N
 
 def _at_precision(value: Any, other: object) -> Any:
     """A number compared with a float property has that property's precision."""
-    if not isinstance(other, PropertyRef) or other.type.scalar not in FLOATS:
+    if (
+        isinstance(value, tuple)
+        or not isinstance(other, PropertyRef)
+        or other.type.scalar not in FLOATS
+    ):
         return value
     if other.type.scalar is Scalar.F64:
         return float(value)
@@ -309,17 +370,35 @@ def _at_precision(value: Any, other: object) -> Any:
 # ---- hops
 
 
-def reached(graph: ModelGraph, hop: Hop | Expand) -> set[tuple[str, str]]:
-    """All pairs of ids that a hop connects, at a shortest distance within its bounds."""
-    low, high = plain_bounds(hop)
+def walked_edges(
+    graph: ModelGraph, hop: Hop | Expand, params: Mapping[str, object]
+) -> list[tuple[str, Entity]]:
+    """The edges that a hop may walk, each with its type."""
+    return [
+        (kind, edge)
+        for kind in hop.edge.split("|")
+        for edge in graph.edges.get(kind, ())
+        if all(truth(one, {str(hop.walked): edge}, params) is True for one in hop.where)
+    ]
+
+
+def reached(
+    graph: ModelGraph, hop: Hop | Expand, params: Mapping[str, object]
+) -> set[tuple[str, str]]:
+    """All pairs of ids that a hop connects, at a shortest distance within its bounds.
+
+    Without a hop every node reaches itself, which is not among them.
+    """
+    low, high = bounds_of(hop, params)
     neighbours = defaultdict(set)
-    for edge in graph.edges.get(hop.edge, ()):
+    for _, edge in walked_edges(graph, hop, params):
         for source, target in _ends(edge, hop.direction):
             neighbours[source].add(target)
-    found = {(node, node) for node in neighbours if node in neighbours[node] and low == 1}
+    found = {(node, node) for node in neighbours if node in neighbours[node] and low <= 1 <= high}
     for start in list(neighbours):
-        seen, frontier = {start}, {start}
-        for distance in range(1, high + 1):
+        seen, frontier, distance = {start}, {start}, 0
+        while frontier and distance < high:
+            distance += 1
             frontier = {far for near in frontier for far in neighbours.get(near, ())} - seen
             seen |= frontier
             if distance >= low:
@@ -327,13 +406,62 @@ def reached(graph: ModelGraph, hop: Hop | Expand) -> set[tuple[str, str]]:
     return found
 
 
-def plain_bounds(hop: Hop | Expand) -> tuple[int, int]:
-    """The bounds of a walk that this model knows; `path_model` knows the others."""
-    assert isinstance(hop.low, int)
-    assert isinstance(hop.high, int)
-    assert hop.low > 0
-    assert not hop.where
-    return hop.low, hop.high
+def find_paths(
+    graph: ModelGraph, hop: Hop, pair: tuple[str, str], params: Mapping[str, object]
+) -> list[Entity]:
+    """The paths between two nodes that a hop binds, as the ids of their nodes and as their edges."""
+    (low, high), choice = bounds_of(hop, params), hop.path
+    assert choice is not None
+    kinds = tuple(hop.edge.split("|"))
+    tag = len(kinds) > 1
+    by_id = {
+        f"{edge['id']} {kind}": {**edge, TYPE: kind} if tag else edge
+        for kind, edge in walked_edges(graph, hop, params)
+    }
+    weight = None if choice.by is None else choice.by.property
+    edges = tuple(
+        ModelEdge(
+            id=name,
+            kind=name.rpartition(" ")[2],
+            source=edge["src"],
+            target=edge["dst"],
+            weight=None if weight is None else edge[weight],
+        )
+        for name, edge in by_id.items()
+    )
+    walk = Walk(
+        kinds=kinds,
+        low=low,
+        high=int(high),
+        by=weight is not None,
+        best=None if choice.best is None else int(_bound_of(choice.best, params)),
+        every=choice.every,
+        undirected=hop.direction is Direction.BOTH,
+    )
+    paths = _list_paths(walk, edges).get(pair, [])
+    if low == 0 and pair[0] == pair[1] and not paths:
+        paths = [()]
+    return [_lay_path(pair[0], [by_id[one] for one in path]) for path in paths]
+
+
+def _lay_path(start: str, walked: list[Entity]) -> Entity:
+    nodes = [start]
+    for edge in walked:
+        nodes.append(edge["dst"] if edge["src"] == nodes[-1] else edge["src"])
+    return {"nodes": nodes, "edges": walked}
+
+
+_list_paths = lru_cache(1_000)(list_paths)
+
+
+def bounds_of(hop: Hop | Expand, params: Mapping[str, object]) -> tuple[int, float]:
+    """The least and the greatest distance of a walk; without end it is infinite."""
+    high = math.inf if hop.high is None else _bound_of(hop.high, params)
+    return int(_bound_of(hop.low, params)), high
+
+
+def _bound_of(bound: HopBound, params: Mapping[str, object]) -> float:
+    return bound if isinstance(bound, int) else int(value_of(bound, {}, params))
 
 
 def _ends(edge: Entity, direction: Direction) -> Iterator[tuple[str, str]]:
@@ -344,10 +472,15 @@ def _ends(edge: Entity, direction: Direction) -> Iterator[tuple[str, str]]:
 
 
 def matching_edges(
-    graph: ModelGraph, edge_type: str, direction: Direction, pair: tuple[str, str]
+    graph: ModelGraph, hop: Hop | Expand, pair: tuple[str, str], params: Mapping[str, object]
 ) -> list[Entity]:
-    edges = graph.edges.get(edge_type, ())
-    return [edge for edge in edges if pair in _ends(edge, direction)]
+    """The edges of a hop between two nodes; of several types each tells its own."""
+    tag = "|" in hop.edge
+    return [
+        {**edge, TYPE: kind} if tag else edge
+        for kind, edge in walked_edges(graph, hop, params)
+        if pair in _ends(edge, hop.direction)
+    ]
 
 
 # ---- the meaning of a query, straight from the checked pattern
@@ -413,7 +546,7 @@ def _part_rows(
     rows = _meant_order(part, rows, params)
     shown = [
         (
-            tuple(_frozen(value_of(one, row, params)) for one in per),
+            tuple(_key_of(one, row, params) for one in per),
             row,
             tuple(value_of(one.expr, row, params) for one in part.columns),
         )
@@ -451,7 +584,7 @@ def _matches(
     ]
     for chosen in itertools.product(*pools):
         nodes: Row = outer | {one.name: node for one, node in zip(own, chosen, strict=True)}
-        for row in _with_edges(pattern.hops, nodes, read, graph):
+        for row in _with_edges(pattern.hops, nodes, read, graph, params):
             for found in _with_optionals(pattern.optionals, row, read, graph, params):
                 full = _with_blocks(pattern.blocks, found, read, graph, params)
                 if _passes(pattern, full, read, graph, params):
@@ -472,15 +605,27 @@ def _with_blocks(
         if block.function == "exists":
             found[block.name] = bool(matches)
             continue
-        names = sorted(one.name for one in block.pattern.row_variables)
+        names = sorted(_name_entities(block.pattern))
         matches.sort(key=lambda one: [id_order(one[name]) for name in names])
         cells = [(value_of(block.argument, one, params), 1) for one in matches]
-        found[block.name] = tallied(block.function, cells, distinct=block.distinct)
+        fraction = fraction_of(block, params)
+        found[block.name] = tallied(
+            block.function, cells, distinct=block.distinct, fraction=fraction
+        )
     return found
 
 
+def _name_entities(pattern: Pattern) -> list[str]:
+    shown = (one for one in pattern.row_variables if not one.anonymous)
+    return [one.name for one in shown if one.kind is not VariableKind.PATH]
+
+
 def _with_edges(
-    hops: Sequence[Hop], row: Row, read: CheckedRead, graph: ModelGraph
+    hops: Sequence[Hop],
+    row: Row,
+    read: CheckedRead,
+    graph: ModelGraph,
+    params: Mapping[str, object],
 ) -> Iterator[Row]:
     if not hops:
         yield row
@@ -490,24 +635,27 @@ def _with_edges(
     if left is None or right is None:
         return
     if hop.any_edge:
-        yield from _with_any_edge(hop, rest, row, read, graph)
+        yield from _with_any_edge(hop, rest, row, read, graph, params)
         return
     if _lacks_types(hop, left, right, graph):
         return
     pair = (left["id"], right["id"])
     same_type = read.variables[hop.left].type_name == read.variables[hop.right].type_name
-    if not same_type and plain_bounds(hop)[0] > 1:
+    if not same_type and bounds_of(hop, params)[0] > 1:
         return
     if hop.edge_variable is not None:
-        for edge in matching_edges(graph, hop.edge, hop.direction, pair):
-            yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph)
-    elif _connected(graph, hop, pair, same_type):
-        yield from _with_edges(rest, row, read, graph)
+        for edge in matching_edges(graph, hop, pair, params):
+            yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph, params)
+    elif hop.path is not None:
+        for found in find_paths(graph, hop, pair, params):
+            yield from _with_edges(rest, row | {hop.path.variable: found}, read, graph, params)
+    elif _connected(graph, hop, pair, same_type, params):
+        yield from _with_edges(rest, row, read, graph, params)
 
 
 def _lacks_types(hop: Hop, left: Entity, right: Entity, graph: ModelGraph) -> bool:
     """Whether a variable of several types stands for an entity that the edge does not connect."""
-    ends = graph.ends.get(hop.edge)
+    ends = graph.ends.get(hop.edge.partition("|")[0])
     if ends is None:
         return False
     near, far = ends if hop.direction is not Direction.IN else ends[::-1]
@@ -515,7 +663,12 @@ def _lacks_types(hop: Hop, left: Entity, right: Entity, graph: ModelGraph) -> bo
 
 
 def _with_any_edge(
-    hop: Hop, rest: Sequence[Hop], row: Row, read: CheckedRead, graph: ModelGraph
+    hop: Hop,
+    rest: Sequence[Hop],
+    row: Row,
+    read: CheckedRead,
+    graph: ModelGraph,
+    params: Mapping[str, object],
 ) -> Iterator[Row]:
     left, right = row[hop.left], row[hop.right]
     assert left is not None
@@ -529,10 +682,10 @@ def _with_any_edge(
     ]
     if hop.edge_variable is None:
         if found:
-            yield from _with_edges(rest, row, read, graph)
+            yield from _with_edges(rest, row, read, graph, params)
         return
     for edge in found:
-        yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph)
+        yield from _with_edges(rest, row | {hop.edge_variable: edge}, read, graph, params)
 
 
 def _joins(ends: tuple[str, str], edge: Entity, source: Entity, target: Entity) -> bool:
@@ -540,10 +693,18 @@ def _joins(ends: tuple[str, str], edge: Entity, source: Entity, target: Entity) 
     return types == ends and (edge["src"], edge["dst"]) == (source["id"], target["id"])
 
 
-def _connected(graph: ModelGraph, hop: Hop, pair: tuple[str, str], same_type: bool) -> bool:
+def _connected(
+    graph: ModelGraph,
+    hop: Hop,
+    pair: tuple[str, str],
+    same_type: bool,
+    params: Mapping[str, object],
+) -> bool:
+    if same_type and pair[0] == pair[1] and bounds_of(hop, params)[0] == 0:
+        return True
     if same_type:
-        return pair in reached(graph, hop)
-    return bool(matching_edges(graph, hop.edge, hop.direction, pair))
+        return pair in reached(graph, hop, params)
+    return bool(matching_edges(graph, hop, pair, params))
 
 
 def _with_optionals(
@@ -587,8 +748,7 @@ def _meant_order(
     if not read.order:
         return rows
     by_name = {column.name: column.expr for column in read.columns}
-    anonymous = {one.name for one in read.pattern.row_variables if one.anonymous}
-    shown = [name for name in _list_entities(rows) if name not in anonymous]
+    shown = _list_shown(read, rows)
     first = read.order[0].key
     if isinstance(first, Nearest | Bm25 | Rrf):
         kinds = {one.name: one.kind for one in read.pattern.row_variables}
@@ -600,13 +760,22 @@ def _meant_order(
         expr = by_name[key.key] if isinstance(key.key, str) else key.key
         rows = sorted(
             rows,
-            key=lambda row, expr=expr: null_first(value_of(expr, row, params)),  # type: ignore[misc]
+            key=lambda row, expr=expr: _place_of(expr, row, params),  # type: ignore[misc]
             reverse=key.descending,
         )
     return rows
 
 
+def _place_of(expr: Any, row: Row, params: Mapping[str, object]) -> tuple[bool, Any]:
+    """Where a row stands by a key: an entity by its id, and then its type."""
+    if isinstance(expr, EntityRef):
+        return id_order(row[expr.variable])
+    return null_first(value_of(expr, row, params))
+
+
 def null_first(value: object) -> tuple[bool, Any]:
+    if isinstance(value, tuple):
+        return (True, tuple(map(null_first, value)))
     return (value is not None, value if value is not None else 0)
 
 
@@ -621,33 +790,48 @@ def _meant_groups(
     params: Mapping[str, object],
 ) -> list[tuple[Values, Row, Values]]:
     keys = [one for one in read.columns if not has_aggregate(one.expr)]
-    shown = _list_entities(rows)
+    shown = _list_shown(read, rows)
     rows = sorted(rows, key=lambda row: [id_order(row[name]) for name in shown])
     groups: dict[Values, list[Row]] = defaultdict(list)
     for row in rows:
         groups[tuple(_key_of(one.expr, row, params) for one in keys)].append(row)
     if not keys:
         groups.setdefault((), [])
+    conditions = [find_condition(strip_spans(one.expr)) for one in keys]
 
     def cell(expr: Any, group: Values) -> Any:
         if strip_spans(expr) in (strip_spans(one.expr) for one in keys):
             found = [strip_spans(one.expr) for one in keys].index(strip_spans(expr))
             key = group[found]
             return key.id if isinstance(key, _Known) else key
+        if (at := _find_entity_key(expr, keys)) is not None:
+            key = group[at]
+            return key.id if isinstance(key, _Known) else None
+        if strip_spans(expr) in conditions:
+            return group[conditions.index(strip_spans(expr))]
         if isinstance(expr, Aggregate):
             argument = expr.argument
             cells = [(value_of(argument, row, params), 1) for row in groups[group]]
             if expr.function == "count" and isinstance(argument, EntityRef):
                 cells = [(_identify(row[argument.variable]), 1) for row in groups[group]]
-            return tallied(expr.function, cells, distinct=expr.distinct)
-        parts = {part: Const(value=cell(part, group), type=part.type) for part in _parts(expr)}
+            fraction = fraction_of(expr, params)
+            return tallied(expr.function, cells, distinct=expr.distinct, fraction=fraction)
+        parts = {part: _as_fixed(part, cell(part, group)) for part in _parts(expr)}
         known = replace_parts(expr, parts)
         return truth(known, {}, params) if _is_condition(known) else value_of(known, {}, params)
 
+    def key_of(expr: Any, group: Values) -> object:
+        """A value of a group; an entity as the key that it is."""
+        bare = [strip_spans(one.expr) for one in keys]
+        if isinstance(expr, EntityRef) and strip_spans(expr) in bare:
+            return group[bare.index(strip_spans(expr))]
+        return freeze(cell(expr, group))
+
     def _parts(expr: Any) -> list[Any]:
         """The aggregates and group keys inside of an expression."""
-        known = {strip_spans(one.expr) for one in keys}
-        if isinstance(expr, Aggregate) or strip_spans(expr) in known:
+        known = [*(strip_spans(one.expr) for one in keys), *conditions]
+        is_id = _find_entity_key(expr, keys) is not None
+        if is_id or isinstance(expr, Aggregate) or strip_spans(expr) in known:
             return [expr]
         return [part for held in list_children(expr) for part in _parts(held)]
 
@@ -658,17 +842,34 @@ def _meant_groups(
         expr = by_name[key.key] if isinstance(key.key, str) else key.key
         order = sorted(
             order,
-            key=lambda group, expr=expr: null_first(cell(expr, group)),  # type: ignore[misc]
+            key=lambda group, expr=expr: _group_order(key_of(expr, group)),  # type: ignore[misc]
             reverse=key.descending,
         )
     return [
         (
-            tuple(_frozen(cell(one, group)) for one in per),
+            tuple(key_of(one, group) for one in per),
             groups[group][0] if groups[group] else {},
             tuple(cell(one.expr, group) for one in read.columns),
         )
         for group in order
     ]
+
+
+def _find_entity_key(expr: Any, keys: Sequence[Column]) -> int | None:
+    """The place of the entity among the keys whose id is read."""
+    if not isinstance(expr, PropertyRef) or expr.property != "id":
+        return None
+    names = [one.expr.variable if isinstance(one.expr, EntityRef) else None for one in keys]
+    return names.index(expr.variable) if expr.variable in names else None
+
+
+def _as_fixed(part: Any, value: Any) -> Any:
+    """What stands for a part of an expression whose value is known."""
+    if not _is_condition(part):
+        return Const(value=value, type=part.type)
+    truths = PropertyType(scalar=Scalar.BOOL, nullable=True)
+    known, true = Const(value=value, type=truths), Const(value=True, type=truths)
+    return Compare(left=known, op="=", right=true)
 
 
 @dataclass(frozen=True)
@@ -682,11 +883,17 @@ class _Known:
 def _key_of(expr: Any, row: Row, params: Mapping[str, object]) -> object:
     if isinstance(expr, EntityRef) and (entity := row[expr.variable]) is not None:
         return _Known(entity["id"], str(entity.get(TYPE)))
-    return _frozen(value_of(expr, row, params))
+    return freeze(value_of(expr, row, params))
 
 
 def _group_order(value: object) -> tuple[bool, Any]:
     return null_first((value.id, value.type) if isinstance(value, _Known) else value)
+
+
+def _list_shown(read: CheckedRead | CheckedStage, rows: list[Row]) -> list[str]:
+    """The entities whose ids order rows: those that have a name."""
+    anonymous = {one.name for one in read.pattern.row_variables if one.anonymous}
+    return [name for name in _list_entities(rows) if name not in anonymous]
 
 
 def _list_entities(rows: list[Row]) -> list[str]:
@@ -697,10 +904,6 @@ def _list_entities(rows: list[Row]) -> list[str]:
 
 def _is_condition(part: object) -> bool:
     return isinstance(part, Compare | IsNull | InList | AllOf | AnyOf | Not)
-
-
-def _frozen(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 # ---- shared by meaning and doing: scores, tallies, windows
@@ -764,7 +967,13 @@ def _score(ranking: Nearest | Bm25, row: Row, params: Mapping[str, object]) -> f
     return -sum(words[word] for word in _words(query)) or None
 
 
-def tallied(function: str, values: list[tuple[Any, int]], *, distinct: bool = False) -> object:
+def tallied(
+    function: str,
+    values: list[tuple[Any, int]],
+    *,
+    distinct: bool = False,
+    fraction: float | None = None,
+) -> object:
     """One aggregate over values and how often each occurs."""
     known = [(value, weight) for value, weight in values if value is not None]
     if distinct:
@@ -787,6 +996,12 @@ def tallied(function: str, values: list[tuple[Any, int]], *, distinct: bool = Fa
         case "stddev":
             every = [float(value) for value, weight in known for _ in range(weight)]
             return statistics.stdev(every) if len(every) > 1 else None
+        case "percentile":
+            every = sorted(float(value) for value, weight in known for _ in range(weight))
+            assert fraction is not None
+            place = fraction * (len(every) - 1)
+            below, above = every[math.floor(place)], every[math.ceil(place)]
+            return below + (above - below) * (place - math.floor(place))
         case "avg":
             return total / sum(weight for _, weight in known)
         case "min":

@@ -18,6 +18,7 @@ class RawRequest:
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
+    host: bytes = b"localhost"
 
     def has(self, name: bytes) -> bool:
         """Whether a header has this name, in whatever case."""
@@ -25,7 +26,7 @@ class RawRequest:
 
     def spell(self) -> bytes:
         """The request as it is sent; a body says how long it is."""
-        lines = [b"%s %s HTTP/1.1" % (self.method.encode(), self.target), b"host: x"]
+        lines = [b"%s %s HTTP/1.1" % (self.method.encode(), self.target), b"host: %s" % self.host]
         lines += [b"%s: %s" % pair for pair in self.headers]
         lines += [b"connection: close", b"content-length: %d" % len(self.body)]
         return b"\r\n".join(lines) + b"\r\n\r\n" + self.body

@@ -3,33 +3,34 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog, EdgeType, TableType
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.catalog.types import Scalar
-from omnigraph.catalog.values import to_arrow
-from omnigraph.compile.check import check_read
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.lower import lower
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.rules import optimize
-from omnigraph.embedding.services import Embedder, MockEmbedder
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.cached.traversal import Traversal
-from omnigraph.engine.read.profile import Profile
-from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.run import run
-from omnigraph.engine.read.snapshot_tables import NO_NAMES, SnapshotTables
-from omnigraph.ids import MAIN, OperationId, TableKey, Version
-from omnigraph.language.source import Source
-from omnigraph.manifest.snapshot import Entry, Snapshot
-from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import Table
-from omnigraph.storage.values import (
+from omnigraphdb.catalog.model import Catalog, EdgeType, TableType
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.catalog.types import Scalar
+from omnigraphdb.catalog.values import to_arrow
+from omnigraphdb.compile.check import check_read
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.plan.plan import Plan
+from omnigraphdb.compile.rules import optimize
+from omnigraphdb.embedding.services import Embedder, MockEmbedder
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.cached.traversal import Traversal
+from omnigraphdb.engine.read.profile import Profile
+from omnigraphdb.engine.read.reader import Reader
+from omnigraphdb.engine.read.run import run
+from omnigraphdb.engine.read.snapshot_tables import NO_NAMES, SnapshotTables
+from omnigraphdb.ids import MAIN, OperationId, TableKey, Version
+from omnigraphdb.language.source import Source
+from omnigraphdb.manifest.snapshot import Entry, Snapshot
+from omnigraphdb.storage.store import Store, open_store
+from omnigraphdb.storage.tables import Table
+from omnigraphdb.storage.values import (
     MAIN_INCARNATION,
     Incarnation,
     IndexKind,
@@ -242,11 +243,23 @@ def _is_buildable(table: Table, spec: IndexSpec) -> bool:
 
 def table_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """The rows of a result as Python values."""
-    columns = [_python(column) for column in table.columns]
+    columns = [_python(column.combine_chunks()) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
-def _python(column: pa.ChunkedArray) -> list[Any]:
+def _python(column: pa.Array) -> list[Any]:
+    if pa.types.is_struct(column.type):
+        names = [one.name for one in column.type]
+        rows = zip(*map(_python, column.flatten()), strict=True)
+        records = [dict(zip(names, row, strict=True)) for row in rows]
+        return [
+            one if there.as_py() else None
+            for one, there in zip(records, column.is_valid(), strict=True)
+        ]
+    if pa.types.is_list(column.type):
+        items = iter(_python(column.flatten()))
+        counts = pc.list_value_length(column).to_pylist()
+        return [None if count is None else tuple(islice(items, count)) for count in counts]
     if pa.types.is_date64(column.type):
         whole = column.cast(pa.timestamp("ms", tz="UTC")).to_pylist()
         return [None if value is None else value.replace(tzinfo=UTC) for value in whole]

@@ -4,26 +4,29 @@ import ast
 import inspect
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, TypeGuard
 
 import typer
 
-from omnigraph import api, errors, limits
-from omnigraph.api import graph, opening, snapshot
-from omnigraph.catalog.diff.codes import REGISTRY
-from omnigraph.compile.codes import CHECK_CODES
-from omnigraph.language.query.codes import MEANINGS
-from omnigraph.surfaces.cli.help import split_help
-from omnigraph.surfaces.cli.output import exit_code
-from omnigraph.surfaces.cli.tree import build_app
-from omnigraph.surfaces.http.app import ROUTES_DESCRIBED
-from omnigraph.surfaces.http.openapi import describe_api
+from omnigraphdb import api, errors, limits
+from omnigraphdb.api import graph, opening, snapshot
+from omnigraphdb.api.rights import RULES, list_actions
+from omnigraphdb.catalog.diff.codes import REGISTRY
+from omnigraphdb.compile.codes import CHECK_CODES
+from omnigraphdb.language.query.codes import MEANINGS
+from omnigraphdb.surfaces.cli.help import split_help
+from omnigraphdb.surfaces.cli.output import exit_code
+from omnigraphdb.surfaces.cli.tree import build_app
+from omnigraphdb.surfaces.http.app import ROUTES_DESCRIBED
+from omnigraphdb.surfaces.http.openapi import describe_api
+from omnigraphdb.surfaces.http.routing import Route
 from tests.support.query_grammar import show_grammar
 
 ROOT = Path(__file__).parents[2]
@@ -61,13 +64,30 @@ def error_classes(group: type[errors.OmniError]) -> list[type[errors.OmniError]]
     return sorted(found, key=lambda one: (one is not group, one.__name__))
 
 
+def advise(error: type[errors.OmniError]) -> str:
+    """The step that an error asks for: the second part of the docstring of its class, else the hint that each of its errors has."""
+    _, _, advice = (inspect.getdoc(error) or "").partition("\n\n")
+    if not advice:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(error)))
+        hints = [one.value for one in ast.walk(tree) if _is_hint(one)]
+        advice = next((str(one.value) for one in hints if isinstance(one, ast.Constant)), "")
+    return advice[:1].lower() + advice[1:].removesuffix(".")
+
+
+def _is_hint(node: ast.AST) -> TypeGuard[ast.keyword | ast.Assign]:
+    match node:
+        case ast.keyword(arg="hint") | ast.Assign(targets=[ast.Name(id="hint")]):
+            return True
+    return False
+
+
 def _errors(group: str) -> str:
     def rows() -> Iterator[Row]:
         for one in error_classes(getattr(errors, group)):
-            code = exit_code(one.__new__(one))
-            yield f"`{one.__name__}`", f"`{one.kind}`", str(code), _first_sentence(one)
+            code = str(exit_code(one.__new__(one)))
+            yield f"`{one.__name__}`", f"`{one.kind}`", code, _first_sentence(one), advise(one)
 
-    return table(("Class", "`kind`", "Exit", "Meaning"), rows())
+    return table(("Class", "`kind`", "Exit", "Meaning", "Do"), rows())
 
 
 def _query_codes() -> str:
@@ -197,7 +217,7 @@ def _commands() -> str:
 
 def _command(words: str, command: Any) -> str:
     meaning, examples = split_help(command.help or "")
-    text = f"### omnigraph {words}\n\n{' '.join(meaning.split())}\n"
+    text = f"### omnigraphdb {words}\n\n{' '.join(meaning.split())}\n"
     shown = [one for one in command.params if one.name != "help"]
     if shown:
         rows = ((_names(one), _default(one), str(one.help or "")) for one in shown)
@@ -236,12 +256,36 @@ def _routes() -> str:
     def rows() -> Iterator[Row]:
         for route in ROUTES_DESCRIBED:
             place = route.path if route.of_server else f"P{route.path}"
-            action = "everyone" if route.action is None else f"`{route.action}`"
+            action = ", ".join(f"`{one}`" for one in _list_actions(route)) or _word_open(route)
             statuses = ", ".join(str(one) for one in sorted(set(route.statuses)))
             named = f"`{route.method} {place}`"
             yield named, f"`{route.operation}`", action, route.summary, statuses
 
     return table(("Route", "Operation", "Who may", "What it does", "Other statuses"), rows())
+
+
+def _list_actions(route: Route) -> tuple[str, ...]:
+    return () if route.verb is None else list_actions(route.verb)
+
+
+def _word_open(route: Route) -> str:
+    return "everyone with a token" if route.needs_token else "everyone"
+
+
+def _rights() -> str:
+    """The rights of each kind of call, as the one function says that decides for the engine and for servers."""
+
+    def rows() -> Iterator[Row]:
+        for verb, rules in RULES.items():
+            for rule in rules:
+                about = [f"of `{one}`" for one in (rule.branch,) if one is not None]
+                about += [f"to `{rule.target}`"] if rule.target is not None else []
+                about += [f"`{rule.query}`"] if rule.query is not None else []
+                asked_by = "servers" if rule.served_only else "engine, servers"
+                right = " ".join((f"`{rule.action}`", *about))
+                yield f"`{verb}`", right, asked_by, rule.when or "always"
+
+    return table(("Call", "Right", "Asked by", "When"), rows())
 
 
 def made(name: str) -> str:
@@ -265,6 +309,7 @@ _WHOLE: Mapping[str, Callable[[], str]] = {
     "results": _results,
     "commands": _commands,
     "routes": _routes,
+    "rights": _rights,
 }
 
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, Injected, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, Injected, armed
 
 HERE: Final = Path(__file__).parent.parent / "fixtures" / "releases"
 WRITTEN_AT: Final = Path("/tmp/omnigraph-releases")
@@ -81,12 +81,12 @@ def near(source: str, target: str, **data: Any) -> dict[str, Any]:
 
 def write_story(root: Path) -> None:
     """Write a small graph in which everything happened that a release can leave behind."""
-    with omnigraph.init(root, BEFORE) as graph:
+    with omnigraphdb.init(root, BEFORE) as graph:
         _write_main(graph)
         graph.schema_apply(AFTER, actor="ann")
         _write_branches(graph)
     _leave_recoveries(root)
-    with omnigraph.open(root) as graph:
+    with omnigraphdb.open(root) as graph:
         graph.optimize()
         graph.load([thing("last", text="after all", added=1)], mode="append", actor="ann")
 
@@ -131,7 +131,7 @@ def _write_branches(graph: Graph) -> None:
 def _leave_recoveries(root: Path) -> None:
     """Interrupt one write that is completed at the next open, and one that is undone."""
     for at, key in ((Failpoint.TABLES_COMMITTED, "forward"), (Failpoint.TABLE_COMMITTED, "back")):
-        graph = omnigraph.open(root)
+        graph = omnigraphdb.open(root)
         with armed(at), suppress(Injected):
             graph.load([thing(key), near(key, "a")], mode="merge", actor="ann")
         graph.close()
@@ -236,7 +236,7 @@ def write_release(name: str) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     write_story(home / GRAPH)
-    with omnigraph.open(home / GRAPH, read_only=True) as graph:
+    with omnigraphdb.open(home / GRAPH, read_only=True) as graph:
         assert graph.doctor() == []
         expected = json.dumps(describe(graph), ensure_ascii=False, indent=1)
     release = Release(name)

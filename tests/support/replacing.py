@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from omnigraph.storage.lance import tables
+from omnigraphdb.storage.lance import tables
 
 
 @contextmanager

@@ -93,10 +93,17 @@ class Bucket:
         """What a graph needs to reach it."""
         return self.server.storage_options
 
-    def delay_put(self, key: str, *, skip: int = 0) -> LatePut:
-        """Keep the next PUT whose key matches, or a later one, on its way until the test lets it arrive."""
-        self.server.control("delay", method="PUT", key=key, skip=skip)
+    def delay_put(self, key: str, *, skip: int = 0, is_repeated: bool = False) -> LatePut:
+        """Keep the next PUT whose key matches, or a later one, on its way until the test lets it arrive.
+
+        `is_repeated`: its client hears of a failure at once, and sends it again.
+        """
+        self.server.control("delay", method="PUT", key=key, skip=skip, is_repeated=is_repeated)
         return LatePut(self.server)
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the store's clock on: what it holds by now is older by so much, for whoever asks when it was written."""
+        self.server.control("pass_time", bucket=self.name, seconds=seconds)
 
 
 def start_s3() -> tuple[subprocess.Popen[bytes], S3Server]:

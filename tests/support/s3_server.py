@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
@@ -77,10 +79,12 @@ class Delay:
     It is carried out even if its client has died meanwhile, as a request in a network would be.
     """
 
-    def __init__(self, method: str, key: str, skip: int) -> None:
+    def __init__(self, method: str, key: str, skip: int, is_repeated: bool = False) -> None:
         self._method = method
         self._key = key
         self._skip = skip
+        self.is_repeated = is_repeated
+        """Whether the client is told at once that it failed, and sends it again while the first one is on its way."""
         self._arrived = asyncio.Event()
         self._open = asyncio.Event()
         self._done = asyncio.Event()
@@ -147,6 +151,9 @@ class Counting:
         self._turns = asyncio.Semaphore(10_000)
         self._delay: Delay | None = None
         self._kept: set[asyncio.Task[Any]] = set()
+        # Seconds that the store's clock is ahead: of each bucket now, and of each object when it was last written.
+        self._ahead: dict[str, float] = {}
+        self._ahead_when_written: dict[tuple[str, str], float] = {}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -183,13 +190,13 @@ class Counting:
         async def counted_send(message: Message) -> None:
             entry["bytes_out"] += len(message.get("body", b""))
             entry["status"] = message.get("status", entry["status"])
-            await send(message)
+            await send(self._date(message, entry))
 
         async def swallow(message: Message) -> None:
             return None
 
         if self._delay is not None and self._delay.fits(entry):
-            await self._outlive(self._delay.keep(self._app, scope, receive))
+            await self._keep(self._delay, scope, receive, send)
             return
         broken = self._break(entry)
         if broken is None:
@@ -205,6 +212,28 @@ class Counting:
         entry["status"] = broken["status"]
         code = b"<Error><Code>InternalError</Code><Message>broken on purpose</Message></Error>"
         await _respond(send, broken["status"], code)
+
+    def _date(self, message: Message, entry: dict[str, Any]) -> Message:
+        """Date an object by the clock of its bucket, in the answers that are about this object alone."""
+        bucket, key, method = entry["bucket"], entry["key"], entry["method"]
+        if method == "PUT":
+            self._ahead_when_written[bucket, key] = self._ahead.get(bucket, 0.0)
+        ahead = self._ahead_when_written.get((bucket, key), 0.0)
+        if method not in ("GET", "HEAD") or not ahead or "headers" not in message:
+            return message
+        return {**message, "headers": [_add_seconds(one, ahead) for one in message["headers"]]}
+
+    async def _keep(self, delay: Delay, scope: Message, receive: Receive, send: Send) -> None:
+        kept = self._outlive(delay.keep(self._app, scope, receive))
+        if not delay.is_repeated:
+            await kept
+            return
+        self._kept.add(task := asyncio.create_task(kept))
+        task.add_done_callback(self._kept.discard)
+        await delay.arrived()
+        await _respond(
+            send, 503, b"<Error><Code>SlowDown</Code><Message>sent again</Message></Error>"
+        )
 
     async def _outlive(self, work: Coroutine[Any, Any, Any]) -> None:
         """Carry a request out to its end, in a task of its own: it outlives the connection it came by."""
@@ -249,6 +278,8 @@ class Counting:
             self._turns = asyncio.Semaphore(self._behaviour.concurrency or 10_000)
         elif verb == "reset":
             self._log.clear()
+        elif verb == "pass_time":
+            self._ahead[body["bucket"]] = self._ahead.get(body["bucket"], 0.0) + body["seconds"]
         elif verb == "delay":
             self._delay = Delay(**body)
         answer: Any = self._log if verb == "log" else []
@@ -265,6 +296,14 @@ def _name_by_first_key(entry: dict[str, Any], body: bytes) -> None:
     if found is not None:
         entry["key"] = found[1].decode()
         entry["class"] = classify(entry["key"])
+
+
+def _add_seconds(header: tuple[bytes, bytes], seconds: float) -> tuple[bytes, bytes]:
+    name, value = header
+    if name.lower() != b"last-modified":
+        return header
+    moment = parsedate_to_datetime(value.decode()) + timedelta(seconds=seconds)
+    return name, format_datetime(moment, usegmt=True).encode()
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:

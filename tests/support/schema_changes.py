@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 BASE = """
 node Person { name: String @key  age: I32?  mood: enum(calm, wild)? }
@@ -45,7 +45,7 @@ edge Owns: Human -> Pet
 
 def made(root: Path) -> Graph:
     """A graph with a few rows."""
-    graph: Graph = omnigraph.init(root, BASE)
+    graph: Graph = omnigraphdb.init(root, BASE)
     graph.load(RECORDS, mode="append")
     return graph
 
@@ -58,5 +58,5 @@ def content(graph: Graph) -> dict[str, list[dict[str, object]]]:
 
 def change(uri: str, variant: str) -> None:
     """Open a graph and change its schema: what a child process does."""
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         graph.schema_apply(VARIANTS[variant])

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.errors import SchemaError
-from omnigraph.language.diagnostics import diagnostics_of
-from omnigraph.language.schema.tree import (
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.errors import SchemaError
+from omnigraphdb.language.diagnostics import diagnostics_of
+from omnigraphdb.language.schema.tree import (
     Annotation,
     Argument,
     Card,
@@ -26,7 +26,7 @@ from omnigraph.language.schema.tree import (
     SchemaTree,
     TypeExpr,
 )
-from omnigraph.language.source import NOWHERE, Source
+from omnigraphdb.language.source import NOWHERE, Source
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "schema"
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from omnigraph.storage.lance.search import tokens
+from omnigraphdb.storage.lance.search import tokens
 
 Texts = Mapping[str, str | None]
 Vectors = Mapping[str, Sequence[float] | None]

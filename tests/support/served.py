@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  photo: Blob? }
@@ -49,7 +49,7 @@ class ServerProcess:
 
 def make_graph(place: Path) -> Path:
     """A graph with two people who know each other."""
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         graph.load(PEOPLE, mode="append")
     return place
 
@@ -57,11 +57,11 @@ def make_graph(place: Path) -> Path:
 def start_server(
     *words: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> ServerProcess:
-    """Start `omnigraph serve` with these words, and wait until it listens."""
+    """Start `omnigraphdb serve` with these words, and wait until it listens."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("OMNIGRAPH_")}
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "omnigraph", "serve", "--bind", "127.0.0.1:0", *words],
+            [sys.executable, "-m", "omnigraphdb", "serve", "--bind", "127.0.0.1:0", *words],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

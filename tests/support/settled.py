@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import Commit, RecoveryAudit
-from omnigraph.ids import RECOVERY_ACTOR
-from omnigraph.recovery.audit import RecoveryKind
-from omnigraph.storage.layout import LOCKS
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import Commit, RecoveryAudit
+from omnigraphdb.ids import RECOVERY_ACTOR
+from omnigraphdb.recovery.audit import RecoveryKind
+from omnigraphdb.storage.layout import LOCKS
 
 
 def assert_settled(graph: Graph) -> None:

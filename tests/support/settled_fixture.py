@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from omnigraph.api.graph import Graph
+    from omnigraphdb.api.graph import Graph
 
 
 @pytest.fixture
 def settled() -> "Iterator[Callable[[Graph], Graph]]":
     """Name a graph whose test must leave it settled: at the end it is looked at, opened again, and compared."""
-    import omnigraph
+    import omnigraphdb
     from tests.support.settled import assert_settled, fingerprint
 
     named: list[Graph] = []
@@ -26,5 +26,5 @@ def settled() -> "Iterator[Callable[[Graph], Graph]]":
         assert_settled(graph)
         if "://" not in graph.uri:
             shown = fingerprint(graph)
-            with omnigraph.open(graph.uri) as again:
+            with omnigraphdb.open(graph.uri) as again:
                 assert fingerprint(again) == shown

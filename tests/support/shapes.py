@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from omnigraph.surfaces.http.shapes import describe_shapes, reference
+from omnigraphdb.surfaces.http.shapes import describe_shapes, reference
 
 
 def fits(shape: Any, value: Any) -> None:

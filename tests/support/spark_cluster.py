@@ -145,7 +145,7 @@ def _start(
 ) -> None:
     import pyspark
 
-    from omnigraph.spark_jobs.java import java_home
+    from omnigraphdb.spark_jobs.java import java_home
 
     spark_home = Path(pyspark.__file__).parent
     java = java_home()

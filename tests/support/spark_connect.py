@@ -63,7 +63,7 @@ def start_server(home: Path) -> ConnectServer:
     """Start a server with two cores and wait until it listens."""
     import pyspark
 
-    from omnigraph.spark_jobs.java import java_home
+    from omnigraphdb.spark_jobs.java import java_home
 
     home.mkdir(parents=True, exist_ok=True)
     spark_home, java, port = Path(pyspark.__file__).parent, java_home(), free_port()

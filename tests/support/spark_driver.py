@@ -6,25 +6,25 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.loading import chooser
-from omnigraph.api.runners import workers_of
-from omnigraph.engine.write.load import load
-from omnigraph.engine.write.runner_choice import RunnerChoice
-from omnigraph.errors import OmniError
-from omnigraph.pipeline.input.cut import Size
-from omnigraph.pipeline.progress import Progress
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.loading import chooser
+from omnigraphdb.api.runners import workers_of
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice
+from omnigraphdb.errors import OmniError
+from omnigraphdb.pipeline.input.cut import Size
+from omnigraphdb.pipeline.progress import Progress
 from tests.support.spark_cluster import peak_bytes
 
 
 def main(order: dict[str, Any]) -> dict[str, Any]:
     """Load as ordered and say what came of it."""
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     spark = session(order["master"], memory=order.get("memory", "1g"), **order.get("conf", {}))
     try:
-        with omnigraph.open(order["uri"], config=order.get("config")) as graph:
+        with omnigraphdb.open(order["uri"], config=order.get("config")) as graph:
             try:
                 return loaded(graph, order, spark)
             except OmniError as error:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def spark() -> Iterator[Any]:
     """A local session with two cores and retries."""
     pytest.importorskip("pyspark", reason="needs the extra 'spark'")
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     with pytest.MonkeyPatch.context() as patch:
         # Workers load functions of the tests by name, wherever the run was started.

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-import omnigraph
-from omnigraph.errors import OmniError
-from omnigraph.pipeline.progress import Progress
+import omnigraphdb
+from omnigraphdb.errors import OmniError
+from omnigraphdb.pipeline.progress import Progress
 from tests.support.replacing import two_commits
 
 SCHEMA = """
@@ -34,7 +34,7 @@ def run_verb(order: dict[str, Any], spark: Any) -> None:
     if order["verb"] in ("read", "write"):
         run_source(order["verb"], uri, options, spark, home)
         return
-    with omnigraph.open(uri, storage_options=options, config=CONFIG) as graph:
+    with omnigraphdb.open(uri, storage_options=options, config=CONFIG) as graph:
         match order["verb"]:
             case "load":
                 files = {name: str(home / f"{name}.parquet") for name in ("Person", "Knows")}
@@ -103,7 +103,7 @@ def run_stream(uri: str, options: dict[str, str], home: Path, spark: Any) -> Non
 
 def register_sources(spark: Any) -> None:
     """Register the data sources, which refuses executors with other versions."""
-    from omnigraph.spark import register
+    from omnigraphdb.spark import register
 
     register(spark)
 
@@ -122,7 +122,7 @@ def answer(order: dict[str, Any], spark: Any) -> dict[str, Any]:
 
 def main(master: str, conf: dict[str, str]) -> None:
     """Answer orders until there are no more."""
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     spark = session(master, memory="1g", quick=True, **conf)
     say({"ready": True})

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from omnigraph.storage.layout import Root, root_of
-from omnigraph.storage.objects.cloud import open_objects
-from omnigraph.storage.objects.protocol import Objects
+from omnigraphdb.storage.layout import Root, root_of
+from omnigraphdb.storage.objects.cloud import open_objects
+from omnigraphdb.storage.objects.protocol import Objects
+from tests.simulation.objects import SimulatedObjects, make_lone_asker
 from tests.support.fault_objects import FaultObjects
 
 CHILD_SECONDS_MAX = 240.0
@@ -36,6 +37,8 @@ class StoreRoot:
 
     def open(self) -> Objects:
         """Open the texts of the root."""
+        if self.kind == "simulated":
+            return SimulatedObjects(make_lone_asker(self.uri), self.root)
         objects = open_objects(self.root, self.options, fsync=self.kind == "fsync")
         return FaultObjects(objects, self.root) if self.kind == "fault" else objects
 

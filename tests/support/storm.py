@@ -15,20 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.results import Commit, OperationState
-from omnigraph.engine.session.open import open_graph
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, arm_from
-from omnigraph.ids import RECOVERY_ACTOR
-from omnigraph.limits import LEASE_SECONDS
-from omnigraph.runtime import SystemRuntime
-from omnigraph.testing.model import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.results import Commit, OperationState
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import Failpoint, arm_from
+from omnigraphdb.ids import RECOVERY_ACTOR
+from tests.support.child import KILLED, spawn
+from tests.support.leases import shorten_leases
+from tests.support.plain_model import (
     SCHEMA,
     Age,
     Befriend,
@@ -39,13 +37,13 @@ from omnigraph.testing.model import (
     Write,
     read_branch,
 )
-from tests.support.child import KILLED, spawn
 from tests.support.s3 import S3Server, start_s3, stop_s3
 from tests.support.settled import assert_settled
 from tests.support.writers import in_threads
 
 WAIT_SECONDS: Final = 240.0
 WRITERS: Final = 8
+STORM_LEASE_SECONDS: Final = 6.0
 SHAPES: Final = ((8,), (4, 4), (2, 2, 2, 2), (1, 1, 2, 4), (1,) * 8)
 """How many threads each process of a generation has."""
 TRIES_MAX: Final = 3
@@ -82,51 +80,29 @@ DEATHS: Final = (
 # ---- where and what
 
 
-class FastClock(SystemRuntime):
-    """A clock that runs faster from some moment on, the same in every process: leases of the dead run out soon."""
-
-    def __init__(self, since_us: int, speed: float, ahead_us: int) -> None:
-        super().__init__()
-        self._since_us = since_us
-        self._speed = speed
-        self._ahead_us = ahead_us
-
-    def now_us(self) -> int:
-        passed = int((super().now_us() - self._since_us) * self._speed)
-        return self._since_us + passed + self._ahead_us
-
-    def monotonic(self) -> float:
-        return super().monotonic() * self._speed
-
-    def wait(self, seconds: float) -> None:
-        super().wait(seconds / self._speed)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StormPlace:
-    """A graph that every process of a storm opens; on an object store all of them have the same fast clock."""
+    """A graph that every process of a storm opens; on an object store the leases of the dead run out soon."""
 
     uri: str
     options: Mapping[str, str] | None = None
-    since_us: int = 0
-    speed: float = 1.0
 
-    def open(self, ahead_us: int = 0) -> Graph:
-        """Open the graph, completing or taking back what the dead left, if their leases have run out by then."""
-        clock = FastClock(self.since_us, self.speed, ahead_us)
-        engine = open_graph(
-            self.uri, storage_options=self.options, config={"maintenance": "off"}, runtime=clock
+    def open(self, *, read_only: bool = False) -> Graph:
+        """Open the graph; a writer completes or takes back what the dead left, if their leases have run out by then."""
+        return omnigraphdb.open(
+            self.uri,
+            storage_options=self.options,
+            config={"maintenance": "off"},
+            read_only=read_only,
         )
-        return Graph(engine)
 
 
 def make_place(uri: str, options: Mapping[str, str] | None = None) -> StormPlace:
     """Make the graph of a storm."""
-    omnigraph.init(uri, SCHEMA, storage_options=options).close()
+    omnigraphdb.init(uri, SCHEMA, storage_options=options).close()
     if options is None:
         return StormPlace(uri=uri)
-    now = time.time_ns() // 1_000
-    return StormPlace(uri=uri, options={**options, **CLIENT}, since_us=now, speed=5.0)
+    return StormPlace(uri=uri, options={**options, **CLIENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +146,18 @@ def write_requests(
 ) -> None:
     """Open the graph and write from several threads, noting every acknowledged key: what a child process does."""
     arm_from(failpoints)
+    shorten_leases(STORM_LEASE_SECONDS)
     try:
         graph = place.open()
     except OmniError:
         return
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    raised = in_threads([partial(_write_each, graph, own, descriptor) for own in shares])
+    raised = in_threads([partial(write_each, graph, own, descriptor) for own in shares])
     assert not any(raised), raised
 
 
-def _write_each(graph: Graph, requests: Sequence[Request], descriptor: int) -> None:
+def write_each(graph: Graph, requests: Sequence[Request], descriptor: int) -> None:
+    """Write each request, and note those that are acknowledged."""
     for request in requests:
         for _ in range(TRIES_MAX):
             try:
@@ -191,6 +169,23 @@ def _write_each(graph: Graph, requests: Sequence[Request], descriptor: int) -> N
 
 
 # ---- the storm
+
+
+class Writer(Protocol):
+    """A process that writes, and may be killed."""
+
+    @property
+    def exitcode(self) -> int | None:
+        """The code that it ended with; None while it runs."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it, wherever it is."""
+        ...
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -213,7 +208,7 @@ class Storm:
         shares = self._deal_requests(rounds)
         shape = self.choose.choice(SHAPES)
         log = str(self.home / f"acknowledged-{len(self.asked)}")
-        children: list[tuple[BaseProcess, float | None]] = []
+        children: list[tuple[Writer, float | None]] = []
         for threads in shape:
             own, shares = shares[:threads], shares[threads:]
             child = spawn(write_requests, self.place, own, log, self._draw_death())
@@ -239,14 +234,14 @@ class Storm:
         at = self.choose.choice(DEATHS)
         return f"{at.value}=skip({self.choose.randrange(4)})+exit"
 
-    def _wait(self, children: Sequence[tuple[BaseProcess, float | None]]) -> None:
+    def _wait(self, children: Sequence[tuple[Writer, float | None]]) -> None:
         """Wait for the end of every process; some are killed from outside, wherever they are."""
         timers = [threading.Timer(late, child.kill) for child, late in children if late is not None]
         for timer in timers:
             timer.start()
         for child, _ in children:
             child.join(WAIT_SECONDS)
-            assert child.exitcode in (0, KILLED), f"a writer ended with {child.exitcode}"
+            assert child.exitcode in (0, KILLED), f"{child} ended with {child.exitcode}"
             self.deaths += child.exitcode == KILLED
         for timer in timers:
             timer.cancel()
@@ -263,12 +258,15 @@ class Storm:
 
     def settle(self) -> Graph:
         """Open the graph in quiet weather; whoever got no answer asks once more, and gets one."""
-        graph = self.place.open(ahead_us=int(2 * LEASE_SECONDS * 1_000_000))
+        graph = self.place.open()
+        while graph.pending_recoveries():
+            # Until the leases of the dead have run out nobody can know that they are dead.
+            graph.refresh(roll_back=True)
         for key, request in self.asked.items():
             if key not in self.acknowledged:
                 try:
                     self.acknowledged[key] = request.write.to(graph, "main", key) or "-"
-                except omnigraph.UserInputError:
+                except omnigraphdb.UserInputError:
                     assert graph.operation(key).state is OperationState.NOT_LANDED
         return graph
 

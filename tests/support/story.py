@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar import WriterKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar import WriterKind
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 ACTOR: Final = "ada"
 SCHEMA: Final = """
@@ -149,10 +149,10 @@ def perform(
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Open a graph and write one story: what a child process does."""
-    with omnigraph.open(uri, storage_options=options) as graph:
+    with omnigraphdb.open(uri, storage_options=options) as graph:
         WRITES[name].run(graph, branch, tag, actor)
 
 
 def reopen(uri: str, options: Mapping[str, str] | None = None) -> None:
     """Open a graph and close it: what a child process does that recovers."""
-    omnigraph.open(uri, storage_options=options).close()
+    omnigraphdb.open(uri, storage_options=options).close()

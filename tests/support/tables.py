@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import HeadMoved, Interleaved, RowContention
-from omnigraph.ids import OperationId, Version
-from omnigraph.storage.locks.table import TableLock
-from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
+from omnigraphdb.errors import HeadMoved, Interleaved, RowContention
+from omnigraphdb.ids import OperationId, Version
+from omnigraphdb.storage.locks.table import TableLock
+from omnigraphdb.storage.store import Store, open_store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import IndexKind, IndexSpec, Landed, Staged, TableAt
 from tests.support.races import Barrier
 from tests.support.store_roots import StoreRoot
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.write.load import load
-from omnigraph.engine.write.runner_choice import RunnerChoice
-from omnigraph.errors import OmniError
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Runner
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.engine.write.runner_choice import RunnerChoice
+from omnigraphdb.errors import OmniError
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Runner
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -56,7 +56,7 @@ class Outcome:
 
 def base_graph(home: Path) -> Path:
     """A small graph with something of every type, to be copied."""
-    with omnigraph.init(home / "base", SCHEMA) as graph:
+    with omnigraphdb.init(home / "base", SCHEMA) as graph:
         graph.load(BASE, mode="append")
     return home / "base"
 
@@ -74,7 +74,7 @@ def loaded(
     place = base.with_name("copy")
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(base, place)
-    with omnigraph.open(place, config={"split_bytes": split_bytes}) as graph:
+    with omnigraphdb.open(place, config={"split_bytes": split_bytes}) as graph:
         found = _outcome(graph, source, mode, runner, create)
         assert_settled(graph)
         # The heartbeat of a load that failed elsewhere stays until it expires: tasks may still be writing.

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import omnigraph
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.failpoints import Failpoint, armed
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = f"{Path(omnigraph.__file__).parent}/"
+PACKAGE = f"{Path(omnigraphdb.__file__).parent}/"
 PAGE = ROOT / "docs" / "internals" / "walks.md"
 REGION = re.compile(r"(<!-- made from a run: (\w+) -->\n).*?(<!-- end -->)", re.S)
 DEPTH_MAX = 6
@@ -151,7 +151,7 @@ query far($n: String) {
 
 
 def _graph(folder: str, **config: Any) -> Any:
-    graph = omnigraph.init(f"{folder}/people.omni", SCHEMA, config=config or None)
+    graph = omnigraphdb.init(f"{folder}/people.omni", SCHEMA, config=config or None)
     graph.load([*PEOPLE, *EDGES], mode="append", spark=False)
     return graph
 
@@ -199,9 +199,13 @@ def walk_merge(folder: str) -> Trace:
 
 def walk_recovery(folder: str) -> Trace:
     """Opening a graph whose writer stopped after its tables moved and before its publish."""
-    with _graph(folder) as graph, armed(Failpoint.TABLES_COMMITTED), suppress(omnigraph.OmniError):
+    with (
+        _graph(folder) as graph,
+        armed(Failpoint.TABLES_COMMITTED),
+        suppress(omnigraphdb.OmniError),
+    ):
         graph.mutate(INSERT, {"n": "di"})
-    with traced() as trace, omnigraph.open(f"{folder}/people.omni"):
+    with traced() as trace, omnigraphdb.open(f"{folder}/people.omni"):
         pass
     return trace
 
@@ -244,7 +248,7 @@ def documented(text: str) -> dict[str, list[tuple[str, str]]]:
 
 def main() -> None:
     """Write the page anew: every walk, the one of Spark included."""
-    from omnigraph.spark import session
+    from omnigraphdb.spark import session
 
     running = session("local[2,4]", quick=True, memory="2g")
     text = PAGE.read_text()

@@ -2,10 +2,10 @@
 
 import warnings
 
-import omnigraph.api.graph  # noqa: F401 - imported for what it imports
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+import omnigraphdb.api.graph  # noqa: F401 - imported for what it imports
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 from tests.support import story
 
 # Lance says so at every fork; here it has not been used yet.

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.api.graph import Graph
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Landed, Staged
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import Landed, Staged
 
 FragmentCounts = Callable[[Staged], None]
 

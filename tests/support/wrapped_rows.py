@@ -1,6 +1,6 @@
 """Rows that behave like others until a test overrides one of their verbs."""
 
-from omnigraph.storage.rows import Rows
+from omnigraphdb.storage.rows import Rows
 
 
 class WrappedRows:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import omnigraph
-from omnigraph.errors import OmniError
+import omnigraphdb
+from omnigraphdb.errors import OmniError
 
 WAIT_SECONDS = 240
 
@@ -77,7 +77,7 @@ def in_processes(
 
 def _work() -> None:
     job = json.loads(sys.stdin.readline())
-    graph = omnigraph.open(job["uri"], storage_options=job["options"])
+    graph = omnigraphdb.open(job["uri"], storage_options=job["options"])
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()

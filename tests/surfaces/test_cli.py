@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.main import main
+import omnigraphdb
+from omnigraphdb.surfaces.cli.main import main
 from tests.support.commands import look
 from tests.support.reference import commands
 from tests.support.s3 import Bucket
@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (tmp_path / name).write_text(text)
 
     def invoke(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", *arguments])
         with pytest.raises(SystemExit) as stop:
             main()
         told = capsys.readouterr()
@@ -210,7 +210,7 @@ def test_a_wrong_call_is_told_in_words(
 
 def test_version_tells_the_storage_format_too(run: Run) -> None:
     lines = run("version").out.splitlines()
-    assert lines[0].startswith("omnigraph ")
+    assert lines[0].startswith("omnigraphdb ")
     assert lines[1].startswith("internal-schema ")
     assert run("-v").out == run("--version").out == run("version").out
     told = run("version", "--json").json
@@ -227,7 +227,7 @@ def test_flags_may_stand_before_the_command(people: Run) -> None:
 
 def test_a_write_says_what_it_writes_to_unless_it_is_quiet(people: Run) -> None:
     add = ("mutate", "add", "--store", "g", "--query", "people.gq", "--param", "name=Cy")
-    assert "omnigraph mutate → " in people(*add).err
+    assert "omnigraphdb mutate → " in people(*add).err
     assert "(direct, local)" in people(*add).err
     assert people(*add, "--quiet").err == ""
     assert "→" not in people("query", "-e", ALL, "--store", "g").err
@@ -323,7 +323,7 @@ def test_an_error_is_one_document_on_stdout_and_words_on_stderr(
 def test_former_words_still_work_and_say_the_new_one(people: Run, tmp_path: Path) -> None:
     told = people("read", "-e", ALL, "--store", "g", "--json")
     assert (told.code, told.json["row_count"]) == (0, 2)
-    assert "omnigraph query" in told.err
+    assert "omnigraphdb query" in told.err
     (tmp_path / "more.jsonl").write_text('{"type": "Person", "data": {"name": "Cy"}}\n')
     done = people("ingest", "g", "--data", "more.jsonl", "--json")
     assert (done.code, done.json["mode"], done.json["base_branch"]) == (0, "merge", "main")
@@ -520,8 +520,8 @@ def test_schema_show_prints_the_schema_as_written(people: Run) -> None:
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
     program = (
-        "import sys; sys.argv = ['omnigraph', '--help']\n"
-        "from omnigraph.surfaces.cli.main import main\n"
+        "import sys; sys.argv = ['omnigraphdb', '--help']\n"
+        "from omnigraphdb.surfaces.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "sys.exit(any(name in sys.modules for name in ('lance', 'pyspark', 'pandas', 'pyarrow')))"
     )
@@ -529,13 +529,13 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_a_closed_pipe_ends_quietly(people: Run, tmp_path: Path) -> None:
-    command = f"{sys.executable} -m omnigraph export g | head -n 1"
+    command = f"{sys.executable} -m omnigraphdb export g | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert "Traceback" not in done.stderr
 
 
 def test_import_omnigraph_loads_no_lance() -> None:
-    program = "import omnigraph, sys; sys.exit('lance' in sys.modules or 'pandas' in sys.modules)"
+    program = "import omnigraphdb, sys; sys.exit('lance' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
@@ -586,7 +586,7 @@ def test_a_count_that_counts_nothing_is_a_wrong_call(
 
 
 def test_an_export_prints_and_writes_the_records_one_a_line(people: Run, tmp_path: Path) -> None:
-    with omnigraph.open(tmp_path / "g", read_only=True) as graph:
+    with omnigraphdb.open(tmp_path / "g", read_only=True) as graph:
         records = list(graph.export())
     lines = "".join(
         json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in records

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.tree import COMMANDS, GROUPS, TASKS, find_function, list_commands
+import omnigraphdb
+from omnigraphdb.surfaces.cli.tree import COMMANDS, GROUPS, TASKS, find_function, list_commands
 from tests.support.commands import Outcome, Run, runner
 
 SCHEMA = "node Person { name: String @key }\n"
@@ -91,11 +91,12 @@ def test_help_has_a_summary_arguments_options_and_an_example(run: Run, command: 
         done = run(*command.split(), flag)
         assert (done.code, done.err) == (0, "")
         assert done.out.splitlines()[0].endswith(".")
-        assert "Usage: omnigraph" in done.out
+        assert "Usage: omnigraphdb" in done.out
         assert max(map(len, done.out.splitlines())) <= 80 or command
     if command in ALL:
         assert (
-            f"Examples:\n  omnigraph {command}" in done.out or f"| omnigraph {command}" in done.out
+            f"Examples:\n  omnigraphdb {command}" in done.out
+            or f"| omnigraphdb {command}" in done.out
         )
         assert "<bool>" not in done.out
 
@@ -164,7 +165,7 @@ def test_a_file_that_is_not_there_is_named(
     run: Run, tmp_path: Path, typed: tuple[str, ...], name: str
 ) -> None:
     if typed[0] != "init":
-        omnigraph.init(tmp_path / "g", SCHEMA).close()
+        omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     assert_told(run(*typed), 1, name, "No such file")
 
 
@@ -179,8 +180,8 @@ def test_a_folder_without_rights_is_told(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("queries", "list"), "`omnigraph queries` is not in this release"),
-        (("embed",), "`omnigraph embed` is not in this release"),
+        (("queries", "list"), "`omnigraphdb queries` is not in this release"),
+        (("embed",), "`omnigraphdb embed` is not in this release"),
         (("snapshot", "--cluster", "c"), "--cluster is not in this release"),
         (("run", "list"), "`run` was removed"),
         (("query", "--alias", "a"), "`--alias` was removed"),
@@ -202,12 +203,12 @@ def test_words_of_other_releases_and_wrong_values_are_told(
 )
 def test_a_former_word_still_works_and_says_so(run: Run, old: str, new: str) -> None:
     done = run(old, "--help")
-    assert (done.code, f"Usage: omnigraph {new}" in done.out) == (0, True)
-    assert done.err.startswith(f"warning: `omnigraph {old}` is deprecated")
+    assert (done.code, f"Usage: omnigraphdb {new}" in done.out) == (0, True)
+    assert done.err.startswith(f"warning: `omnigraphdb {old}` is deprecated")
 
 
 def test_global_flags_stand_anywhere(run: Run, tmp_path: Path) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     for typed in (
         ("--color", "always", "branch", "list", "g"),
         ("branch", "--color=always", "list", "g"),
@@ -225,7 +226,7 @@ def start(*typed: str) -> "subprocess.Popen[str]":
     """A command of its own process; it hears the signal even where the tests do not."""
     program = (
         "import signal\n"
-        "from omnigraph.__main__ import run\n"
+        "from omnigraphdb.__main__ import run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "run()\n"
     )
@@ -236,10 +237,10 @@ def start(*typed: str) -> "subprocess.Popen[str]":
 
 def test_a_signal_ends_a_command_that_waits(tmp_path: Path) -> None:
     """The command reads its data from a pipe that brings nothing."""
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     with start("load", str(tmp_path / "g"), "--data", "-", "--mode", "append") as process:
         assert process.stderr is not None
-        assert "omnigraph load →" in process.stderr.readline()
+        assert "omnigraphdb load →" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
@@ -248,7 +249,7 @@ def test_a_signal_ends_a_command_that_waits(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_ends_the_shell_quietly(tmp_path: Path) -> None:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     with start("shell", str(tmp_path / "g")) as process:
         assert process.stdout is not None
         process.stdout.close()

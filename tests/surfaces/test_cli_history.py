@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.moments import spell_age
+import omnigraphdb
+from omnigraphdb.surfaces.cli.moments import spell_age
 from tests.support.commands import Run, runner
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
@@ -15,7 +15,7 @@ SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Pe
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Commands on a graph of three commits."""
-    with omnigraph.init(tmp_path / "g", SCHEMA, actor="ada") as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, actor="ada") as graph:
         rows = [{"type": "Person", "data": {"name": name}} for name in ("Ada", "Bo")]
         graph.load([*rows, {"edge": "Knows", "from": "Ada", "to": "Bo"}], mode="append")
         graph.mutate('query q() { update Person set { age: 4 } where name = "Bo" }', actor="eve")

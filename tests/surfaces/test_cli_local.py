@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.commands import Run, runner
 
 SCHEMA = "node Person { name: String @key }\n"
@@ -56,7 +56,7 @@ def test_profiles_are_listed_with_the_active_one_and_invalid_ones(
 
 
 def test_queries_are_checked_against_a_graph_or_a_schema(run: Run) -> None:
-    omnigraph.init("g", SCHEMA).close()
+    omnigraphdb.init("g", SCHEMA).close()
     good = run("lint", "g", "--query", "people.gq")
     assert (good.code, "OK    people.gq everyone" in good.out) == (0, True)
     alone = run("lint", "--schema", "people.pg")
@@ -74,41 +74,41 @@ def test_queries_are_checked_against_a_graph_or_a_schema(run: Run) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_a_shell_is_given_its_script(run: Run, shell: str) -> None:
     done = run("completion", shell)
-    assert (done.code, "_OMNIGRAPH_COMPLETE" in done.out) == (0, True)
+    assert (done.code, "_OMNIGRAPHDB_COMPLETE" in done.out) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("omnigraph sch", {"schema"}),
-        ("omnigraph branch m", {"merge"}),
-        ("omnigraph query --query people.gq e", {"everyone"}),
-        ("omnigraph alias a", {"all"}),
-        ("omnigraph profile show d", {"dev"}),
-        ("omnigraph load --mode o", {"overwrite"}),
-        ("omnigraph snapshot --branch re --store nowhere", set()),
-        ("omnigraph snapshot --store g --branch re", {"review"}),
-        ("omnigraph branch merge --store g e", {"etl/review"}),
-        ("omnigraph branch merge --store g --into m", {"main"}),
-        ("omnigraph diff --store g main re", {"review"}),
-        ("omnigraph load g --from re", {"review"}),
+        ("omnigraphdb sch", {"schema"}),
+        ("omnigraphdb branch m", {"merge"}),
+        ("omnigraphdb query --query people.gq e", {"everyone"}),
+        ("omnigraphdb alias a", {"all"}),
+        ("omnigraphdb profile show d", {"dev"}),
+        ("omnigraphdb load --mode o", {"overwrite"}),
+        ("omnigraphdb snapshot --branch re --store nowhere", set()),
+        ("omnigraphdb snapshot --store g --branch re", {"review"}),
+        ("omnigraphdb branch merge --store g e", {"etl/review"}),
+        ("omnigraphdb branch merge --store g --into m", {"main"}),
+        ("omnigraphdb diff --store g main re", {"review"}),
+        ("omnigraphdb load g --from re", {"review"}),
     ],
 )
 def test_a_shell_completes_commands_names_and_values(
     run: Run, tmp_path: Path, typed: str, expected: set[str]
 ) -> None:
     if "--store g" in typed or "load g" in typed:
-        with omnigraph.init("g", SCHEMA) as graph:
+        with omnigraphdb.init("g", SCHEMA) as graph:
             graph.branch_create("review")
             graph.branch_create("etl/review")
     words = typed.split()
     asked = {
-        "_OMNIGRAPH_COMPLETE": "complete_bash",
+        "_OMNIGRAPHDB_COMPLETE": "complete_bash",
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(words) - 1),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph"],
+        [sys.executable, "-m", "omnigraphdb"],
         cwd=tmp_path,
         env=os.environ | asked,
         capture_output=True,

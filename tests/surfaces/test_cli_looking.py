@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.commands import Run, runner
 
 SCHEMA = "node File { name: String @key  body: Blob?  note: String? @index }\n"
@@ -16,7 +16,7 @@ BODY = b"hello, world"
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("looking") / "g"
     values = {"a": f"base64:{base64.b64encode(BODY).decode()}", "c": None}
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         rows = [{"type": "File", "data": {"name": k, "body": v}} for k, v in values.items()]
         graph.load(rows, mode="append")
         graph.branch_create("review")

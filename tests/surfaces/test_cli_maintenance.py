@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.main import main
+import omnigraphdb
+from omnigraphdb.surfaces.cli.main import main
 from tests.support.maintenance import appended, compacted, drifted, scattered
 
 Run = Callable[..., tuple[int, str, str]]
@@ -21,7 +21,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     scattered(tmp_path / "g").close()
 
     def invoke(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", *arguments])
         with pytest.raises(SystemExit) as stop:
             main()
         told = capsys.readouterr()
@@ -49,7 +49,7 @@ def test_optimize_tells_what_became_of_each_table(run: Run) -> None:
     assert code == 0
     assert "fragments became 1" in out
     assert out.endswith("1 of 3 tables changed\n")
-    assert "omnigraph optimize →" in err
+    assert "omnigraphdb optimize →" in err
     assert not any(one["committed"] for one in as_json(run, "optimize", "g")["tables"])
 
 
@@ -74,12 +74,12 @@ def test_cleanup_wants_to_know_what_to_keep(run: Run, wrong: tuple[str, ...]) ->
 
 def test_repair_shows_heals_refuses_and_forces(run: Run, tmp_path: Path) -> None:
     assert "no_drift, no_op" in run("repair", "g")[1]
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         drifted(graph, compacted)
     assert "verified_maintenance, preview" in run("repair", "g")[1]
     code, out, _ = run("repair", "g", "--confirm")
     assert (code, "verified_maintenance, healed" in out) == (0, True)
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         drifted(graph, appended)
     assert run("optimize", "g")[1].count("drift_needs_repair") == 1
     code, out, _ = run("repair", "g", "--confirm")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.main import main
+import omnigraphdb
+from omnigraphdb.surfaces.cli.main import main
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run commands on a graph with a branch that has work on it."""
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load([{"type": "Person", "data": {"name": "Ada", "age": 1}}], mode="append")
         graph.branch_create("review")
         rows = [("Ada", 2), ("Bo", 3)]
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def invoke(*arguments: str) -> tuple[int, str, str]:
         store = ["--store", str(tmp_path / "g")]
-        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments, *store])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", *arguments, *store])
         with pytest.raises(SystemExit) as stop:
             main()
         told = capsys.readouterr()
@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def main_moves(run: Run, tmp_path: Path) -> None:
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         graph.load([{"type": "Person", "data": {"name": "Ada", "age": 9}}], mode="merge")
 
 
@@ -51,7 +51,7 @@ def test_a_merge_says_its_outcome_and_counts(run: Run) -> None:
     code, out, err = run("branch", "merge", "review")
     assert code == 0
     assert out.splitlines()[:2] == ["review into main: fast_forward", "  node:Person: +1 ~1 -0"]
-    assert "omnigraph branch merge →" in err
+    assert "omnigraphdb branch merge →" in err
     assert run("branch", "merge", "review")[1].startswith("review into main: already_up_to_date")
 
 

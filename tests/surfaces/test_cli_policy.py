@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.policy import list_grants, read_cases, run_cases
+import omnigraphdb
+from omnigraphdb.policy import list_grants, read_cases, run_cases
 from tests.support.commands import Run, runner
 
 POLICY = """
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("OMNIGRAPH_POLICY_FILE")
     (tmp_path / "policy.yaml").write_text(POLICY)
     (tmp_path / "cases.yaml").write_text(CASES)
-    with omnigraph.init(
+    with omnigraphdb.init(
         "g",
         "node Port { code: String @key  rank: F64?  name: String?  depth: I32? }\nedge Feeds: Port -> Port",
     ) as graph:
@@ -96,7 +96,7 @@ def test_the_policy_of_a_graph_is_checked_tested_and_explained(run: Run, folder:
     grants = run("policy", "matrix", "g", "--policy", "policy.yaml", "--json").json["grants"]
     assert [one["policy_change"] for one in grants if one["branch"] == "main"] == ["-", "yes"]
     assert run("policy", "validate", "g", "--kind", "server").code == 2
-    kept = omnigraph.open("g", read_only=True).policy()
+    kept = omnigraphdb.open("g", read_only=True).policy()
     assert kept is not None
     engine = kept.load()
     assert run_cases(engine, read_cases(folder / "cases.yaml")) == []
@@ -123,7 +123,7 @@ def test_a_write_asks_the_policy_of_the_call(run: Run) -> None:
     assert denied.code == 1
     assert "denied: actor 'bob' may not change branch 'main'; no changes were made" in denied.err
     assert "--as" in run(*write).err
-    with omnigraph.open("g") as graph:
+    with omnigraphdb.open("g") as graph:
         graph.branch_create("draft")
     assert run(*write, "--as", "bob", "--branch", "draft").code == 0
 
@@ -133,7 +133,7 @@ def test_an_algorithm_is_shown_and_written(run: Run) -> None:
     assert (shown["nodes"], shown["edges"], shown["written"]) == (3, 2, None)
     written = run("analyze", "pagerank", "g", "--write", "Port.rank", "--as", "nightly")
     assert written.out.endswith("wrote Port.rank of 3 nodes on branch main\n")
-    with omnigraph.open("g", read_only=True) as graph:
+    with omnigraphdb.open("g", read_only=True) as graph:
         assert graph.commits()[0].actor == "nightly"
     near = run("analyze", "pagernk", "g")
     assert (near.code, "did you mean 'pagerank'" in near.err) == (2, True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from omnigraph.pipeline.progress import Progress, Unit
-from omnigraph.surfaces.cli import progress
-from omnigraph.surfaces.cli.progress import watch
-from omnigraph.surfaces.cli.terminal import Manner, choose_manner
+from omnigraphdb.pipeline.progress import Progress, Unit
+from omnigraphdb.surfaces.cli import progress
+from omnigraphdb.surfaces.cli.progress import watch
+from omnigraphdb.surfaces.cli.terminal import Manner, choose_manner
 
 HALF = Progress("check", 50, 100, Unit.ROWS, 50)
 SECONDS_MAX = 30

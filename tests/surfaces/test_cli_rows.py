@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.cli.formats import Layout, TableStyle, draw_table
+import omnigraphdb
+from omnigraphdb.surfaces.cli.formats import Layout, TableStyle, draw_table
 from tests.support.commands import Run, runner
 
 SCHEMA = "node Person { name: String @key  age: I32?  about: String? }\n"
@@ -23,7 +23,7 @@ ROWS = [{"name": "Ada", "age": 36}, {"name": "Bo", "age": None}]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("rows")
     (made / "people.gq").write_text(QUERIES)
-    with omnigraph.init(made / "g", SCHEMA) as graph:
+    with omnigraphdb.init(made / "g", SCHEMA) as graph:
         graph.load([{"type": "Person", "data": row} for row in ROWS], mode="append")
     return made
 
@@ -72,15 +72,15 @@ PLAIN = {"key": "plain", "n": 5, "u": None, "many": None}
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 def test_rows_of_a_file_are_loaded_again(run: Run, tmp_path: Path, ending: str) -> None:
     schema = "node Thing { key: String @key  n: I64?  u: U64?  many: [I64]? }"
-    with omnigraph.init(tmp_path / "things", schema) as graph:
+    with omnigraphdb.init(tmp_path / "things", schema) as graph:
         graph.load({"Thing": [WIDE, PLAIN]}, mode="append")
-    omnigraph.init(tmp_path / "copy", schema).close()
+    omnigraphdb.init(tmp_path / "copy", schema).close()
     text = "query q() { match { $t: Thing } return { $t.key as key, $t.n as n, $t.u as u, $t.many as many } }"
     out = str(tmp_path / f"things.{ending}")
     assert run("query", "--store", "things", "-e", text, "--out", out).code == 0
     done = run("load", "copy", "--data", out, "--type", "Thing", "--mode", "append")
     assert (done.code, "2 nodes" in done.out) == (0, True), done.err
-    with omnigraph.open(tmp_path / "copy") as graph:
+    with omnigraphdb.open(tmp_path / "copy") as graph:
         found = {row["key"]: row for row in graph.query(text).to_list()}
     assert found == {"wide": WIDE, "plain": PLAIN}
 

@@ -1,4 +1,4 @@
-"""`omnigraph schema` as its users meet it."""
+"""`omnigraphdb schema` as its users meet it."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.surfaces.cli.main import main
+from omnigraphdb.surfaces.cli.main import main
 from tests.support.schema_changes import BASE, VARIANTS, made
 
 Told = tuple[int, str, str]
@@ -23,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     (tmp_path / "bad.pg").write_text(BASE.replace("age: I32?", "age: I64?"))
 
     def invoke(*arguments: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["omnigraph", *arguments])
+        monkeypatch.setattr(sys, "argv", ["omnigraphdb", *arguments])
         with pytest.raises(SystemExit) as stop:
             main()
         told = capsys.readouterr()
@@ -49,7 +49,7 @@ def test_an_apply_prints_its_steps_and_its_commit(run: Run) -> None:
     code, out, err = run("schema", "apply", "g", "--schema", "new.pg", "--as", "ann")
     assert code == 0
     assert out.startswith("applied: yes\n  add_property node City.size\n  rename_type")
-    assert "omnigraph schema apply →" in err
+    assert "omnigraphdb schema apply →" in err
     _, listed, _ = run("commit", "list", "g", "--json")
     newest = json.loads(listed)["commits"][0]
     assert (newest["kind"], newest["actor_id"]) == ("schema_apply", "ann")

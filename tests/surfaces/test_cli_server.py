@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.commands import Run, runner
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, ServerProcess, serving
 
@@ -17,7 +17,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("commands")
     (folder / "queries").mkdir()
     (folder / "queries" / "people.gq").write_text(f"{NAMES}\n{ADD}")
-    with omnigraph.init(folder / "g", SCHEMA) as graph:
+    with omnigraphdb.init(folder / "g", SCHEMA) as graph:
         graph.load(PEOPLE, mode="append")
         graph.branch_create("review")
         graph.mutate(ADD, {"n": "Cy"}, branch="review")
@@ -149,12 +149,12 @@ def test_graphs_are_listed_where_a_policy_allows_it(server: ServerProcess, run: 
 
 
 def test_a_blob_in_parts_comes_from_one_commit(server: ServerProcess) -> None:
-    with omnigraph.connect(server.url) as graph:
+    with omnigraphdb.connect(server.url) as graph:
         blob = graph.blob("Person", "Ada", "photo")
         assert (blob.size, blob.read(), blob.read(6, 5)) == (11, b"hello world", b"world")
-        with pytest.raises(omnigraph.errors.BlobRange):
+        with pytest.raises(omnigraphdb.errors.BlobRange):
             blob.read(11)
-        with pytest.raises(omnigraph.errors.NotFoundError):
+        with pytest.raises(omnigraphdb.errors.NotFoundError):
             graph.blob("Person", "Bo", "photo")
     assert httpx.get(f"{server.url}/healthz").status_code == 200
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.commands import PROGRAM, look
 
 SCHEMA = "node Person { name: String @key }"
@@ -21,14 +21,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a graph whose export is larger than any buffer of a pipe."""
     home = tmp_path_factory.mktemp("streams")
     (home / "people.pg").write_text(SCHEMA)
-    with omnigraph.init(home / "g", SCHEMA) as graph:
+    with omnigraphdb.init(home / "g", SCHEMA) as graph:
         rows = [{"type": "Person", "data": {"name": f"{n:050}"}} for n in range(ROWS)]
         graph.load(rows, mode="append")
     return home
 
 
 def shell(command: str, home: Path) -> subprocess.CompletedProcess[str]:
-    text = command.replace("omnigraph", " ".join(PROGRAM), 1)
+    text = command.replace("omnigraphdb", " ".join(PROGRAM), 1)
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {text}"], cwd=home, capture_output=True, text=True
     )
@@ -36,20 +36,20 @@ def shell(command: str, home: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", ["export g", "export g --type Person", "--help"])
 def test_a_reader_that_leaves_is_no_failure(home: Path, command: str) -> None:
-    done = shell(f"omnigraph {command} | head -n 1", home)
+    done = shell(f"omnigraphdb {command} | head -n 1", home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
 
 
 def test_a_command_runs_without_any_output_to_write_to(home: Path) -> None:
-    done = shell("omnigraph snapshot g >&- 2>&-", home)
+    done = shell("omnigraphdb snapshot g >&- 2>&-", home)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("command", ["snapshot g", "export g"])
 @pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
 def test_a_full_disk_under_the_output_is_told(home: Path, command: str) -> None:
-    done = shell(f"omnigraph {command} > {FULL}", home)
+    done = shell(f"omnigraphdb {command} > {FULL}", home)
     assert done.returncode == 1
     assert done.stderr == (
         "error: the result could not be printed: No space left on device; what was done stands\n"
@@ -58,9 +58,9 @@ def test_a_full_disk_under_the_output_is_told(home: Path, command: str) -> None:
 
 def test_a_write_lands_though_nobody_reads_what_is_said_about_it(home: Path) -> None:
     query = """'query q() { insert Person { name: "heard" } }'"""
-    done = shell(f"omnigraph mutate --store g -e {query} 2> >(exec true) > /dev/null", home)
+    done = shell(f"omnigraphdb mutate --store g -e {query} 2> >(exec true) > /dev/null", home)
     assert done.returncode == 0
-    with omnigraph.open(home / "g", read_only=True) as graph:
+    with omnigraphdb.open(home / "g", read_only=True) as graph:
         assert graph.entity("Person", "heard") is not None
 
 
@@ -90,13 +90,13 @@ def test_an_interrupted_command_says_so_and_leaves_the_graph_as_it_was(
     """The signal comes while the write stands at a failpoint, so that it always comes at the same place."""
     program = (
         "import signal\n"
-        "from omnigraph.failpoints import Failpoint, armed\n"
-        "from omnigraph.surfaces.cli.main import main\n"
+        "from omnigraphdb.failpoints import Failpoint, armed\n"
+        "from omnigraphdb.surfaces.cli.main import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with armed(Failpoint.PREPARED, lambda: signal.raise_signal(signal.SIGINT)):\n"
         "    main()\n"
     )
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         query = 'query q() { insert Person { name: "late" } }'
         done = subprocess.run(
             [sys.executable, "-c", program, "mutate", "--store", graph.uri, "-e", query],
@@ -127,7 +127,7 @@ def test_a_pager_shows_what_the_terminal_would_show(home: Path, typed: tuple[str
 
 
 def test_nothing_is_paged_into_a_pipe(home: Path) -> None:
-    done = shell("omnigraph commit list g --pager", home)
+    done = shell("omnigraphdb commit list g --pager", home)
     assert (done.returncode, done.stderr) == (0, "")
     paged = subprocess.run(
         [*PROGRAM, "commit", "list", "g", "--pager"],

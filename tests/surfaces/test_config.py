@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import ConfigError
-from omnigraph.surfaces.cli.config import choose_scope, load_config
+import omnigraphdb
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.surfaces.cli.config import choose_scope, load_config
 
 SCHEMA = "node Person { name: String @key }\n"
 
@@ -24,7 +24,7 @@ def write(path: Path, text: str) -> Path:
 def folder(tmp_path: Path) -> Path:
     """A working directory with three graphs and an empty home."""
     for name in ("one", "two", "three"):
-        omnigraph.init(tmp_path / name, SCHEMA).close()
+        omnigraphdb.init(tmp_path / name, SCHEMA).close()
     (tmp_path / "home").mkdir()
     return tmp_path
 
@@ -33,7 +33,7 @@ def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedPr
     """Run a command in a working directory, with its own home."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OMNIGRAPH_")}
     return subprocess.run(
-        [sys.executable, "-m", "omnigraph", *words],
+        [sys.executable, "-m", "omnigraphdb", *words],
         cwd=folder,
         env={**kept, "OMNIGRAPH_HOME": str(folder / "home"), **environment},
         capture_output=True,
@@ -85,7 +85,7 @@ def test_commands_use_the_graph_that_is_configured(folder: Path) -> None:
         "csv",
     )
     assert run(folder, *ask).stdout == "p.name\nAda\n"
-    with omnigraph.open(folder / "one", read_only=True) as graph:
+    with omnigraphdb.open(folder / "one", read_only=True) as graph:
         assert graph.commits()[0].actor == "ada"
     assert run(folder, *ask, "--profile", "dev").stdout == "p.name\n"
     assert run(folder, "--profile=dev", *ask).stdout == "p.name\n"

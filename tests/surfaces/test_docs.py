@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from omnigraph.surfaces.cli.calls import GLOBAL_FLAGS
-from omnigraph.surfaces.cli.main import main
+from omnigraphdb.surfaces.cli.calls import GLOBAL_FLAGS
+from omnigraphdb.surfaces.cli.main import main
 from tests.support.reference import commands
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_the_blocks_of_a_page_run(
 def run_shell(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a block as someone who pastes it; one of our commands alone runs in this process, which is quicker."""
     lines = [shlex.split(line, comments=True) for line in block.splitlines() if line]
-    if all(line[0] == "omnigraph" for line in lines) and not re.search(r"[|>$]", block):
+    if all(line[0] == "omnigraphdb" for line in lines) and not re.search(r"[|>$]", block):
         for line in lines:
             run_command(line, monkeypatch)
         return
@@ -70,7 +70,7 @@ def run_command(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_that_a_page_shows_have_the_options_that_it_shows(page: Path) -> None:
     known = commands()
-    shown = re.findall(r"^(?:\$ )?omnigraph (.+)$", page.read_text(), re.M)
+    shown = re.findall(r"^(?:\$ )?omnigraphdb (.+)$", page.read_text(), re.M)
     for words in (shlex.split(line, comments=True) for line in shown if "|" not in line):
         name = next((name for name in (" ".join(words[:2]), words[0]) if name in known), None)
         assert name is not None, words
@@ -101,14 +101,14 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 
 
 def test_the_tree_of_the_readme_is_the_tree() -> None:
-    picture = (ROOT / "README.md").read_text().split("src/omnigraph/\n")[1].split("```")[0]
+    picture = (ROOT / "README.md").read_text().split("src/omnigraphdb/\n")[1].split("```")[0]
     package, missing = "", []
     for line in picture.splitlines()[:-1]:
         found = re.fullmatch(r" {2}(?:(\w+)/)? {2,}((?:\w+/? ?)*).*", line)
         assert found is not None, line
         package = found[1] or package
         names = [name for name in found[2].split() if not line[16:].startswith(" ")]
-        folder = ROOT / "src/omnigraph" / package
+        folder = ROOT / "src/omnigraphdb" / package
         there = {one.stem + "/" * one.is_dir() for one in folder.iterdir()}
         missing += [f"{package}/{name}" for name in names if name not in there]
     assert missing == []
@@ -119,7 +119,7 @@ def test_modules_that_the_internals_name_exist() -> None:
         f"{page.name}: {name}"
         for page in sorted((ROOT / "docs" / "internals").glob("*.md"))
         for name in sorted(set(re.findall(r"`([a-z_]+(?:\.\w+)+)(?:\(\))?`", page.read_text())))
-        if (ROOT / "src/omnigraph" / name.partition(".")[0]).exists() and not _is_there(name)
+        if (ROOT / "src/omnigraphdb" / name.partition(".")[0]).exists() and not _is_there(name)
     ]
     assert missing == []
 
@@ -129,7 +129,7 @@ def _is_there(name: str) -> bool:
     parts = name.split(".")
     for taken in range(len(parts), 0, -1):
         try:
-            found: object = import_module(".".join(["omnigraph", *parts[:taken]]))
+            found: object = import_module(".".join(["omnigraphdb", *parts[:taken]]))
         except ModuleNotFoundError:
             continue
         for part in parts[taken:]:

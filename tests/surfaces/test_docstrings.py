@@ -9,7 +9,7 @@ from types import FunctionType
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.reference import list_members
 
 CLASSES = ("Graph", "Snapshot", "QueryResult", "QueryStream", "Explanation", "Cancellation")
@@ -21,10 +21,10 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def documented() -> Iterator[tuple[str, object]]:
     """Everything that has an example: the package, its functions, its classes and their methods, in this order."""
-    yield "omnigraph", omnigraph
-    yield from ((name, getattr(omnigraph, name)) for name in FUNCTIONS)
+    yield "omnigraphdb", omnigraphdb
+    yield from ((name, getattr(omnigraphdb, name)) for name in FUNCTIONS)
     for name in CLASSES:
-        class_ = getattr(omnigraph, name)
+        class_ = getattr(omnigraphdb, name)
         yield name, class_
         for method, found in list_members(class_).items():
             if isinstance(found, FunctionType):
@@ -40,7 +40,7 @@ def test_the_examples_of_docstrings_come_out_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"omnigraph": omnigraph}
+    names: dict[str, object] = {"omnigraphdb": omnigraphdb}
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=FLAGS)
     told: list[str] = []
     for name, found in documented():
@@ -56,6 +56,6 @@ def test_the_examples_of_docstrings_come_out_as_written(
 def test_help_names_everything_public() -> None:
     import pydoc
 
-    text = pydoc.plain(pydoc.render_doc(omnigraph))
-    assert [name for name in omnigraph.__all__ if name not in text] == []
-    assert text.index("omnigraph.init") < text.index("CLASSES")
+    text = pydoc.plain(pydoc.render_doc(omnigraphdb))
+    assert [name for name in omnigraphdb.__all__ if name not in text] == []
+    assert text.index("omnigraphdb.init") < text.index("CLASSES")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
 from tests.support.settled import fingerprint
 
@@ -55,7 +55,7 @@ PATHS = (
 @pytest.mark.parametrize("blank", ["", " "])
 def test_a_server_refuses_a_branch_without_a_name(place: Place, blank: str) -> None:
     server, folder = place
-    with omnigraph.open(folder / "g", read_only=True) as graph, server.client() as http:
+    with omnigraphdb.open(folder / "g", read_only=True) as graph, server.client() as http:
         before = fingerprint(graph)
         answers = {path: http.post(path, json=body | {"branch": blank}) for path, body in BODIES}
         for path in PATHS:
@@ -87,7 +87,7 @@ def test_the_command_line_refuses_a_branch_without_a_name(
 ) -> None:
     server, folder = place
     for target in (("--store", str(folder / "g")), ("--server", server.url)):
-        command = [sys.executable, "-m", "omnigraph", *words, "", *target]
+        command = [sys.executable, "-m", "omnigraphdb", *words, "", *target]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode in (1, 2), (command, done.stdout, done.stderr)
         assert "branch" in done.stderr, done.stderr

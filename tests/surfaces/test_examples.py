@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.settled import assert_settled
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -41,7 +41,7 @@ def test_the_packages_merge_after_every_conflict_was_reported_and_decided(tmp_pa
         "| node:Package | packaging | divergent_update | license | Apache Software" in story.report
     )
     assert story.outcome == "merged"
-    with omnigraph.open(tmp_path / "g") as graph:
+    with omnigraphdb.open(tmp_path / "g") as graph:
         packages = {row["id"]: row for row in graph.table("Package").to_pylist()}
         assert packages["packaging"]["license"] == "Apache-2.0"
         assert packages["packaging"]["version"] != "23.1"
@@ -91,7 +91,7 @@ def test_suites_of_debian_are_branches_that_merge_and_are_ranked(
         "communities.svg",
         "debian.html",
     ]
-    with omnigraph.open(folder / "debian.omni") as graph:
+    with omnigraphdb.open(folder / "debian.omni") as graph:
         # Every package of the suites is there at its newest version, and the merges left nothing behind.
         renewed = example.read_suite(EXAMPLES / "debian" / "data", "bookworm-updates")["Package"]
         versions = dict(

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from pyarrow import parquet
 
-import omnigraph
-from omnigraph.surfaces.ui import files
-from omnigraph.surfaces.ui.files import ROOT, list_files
+import omnigraphdb
+from omnigraphdb.surfaces.ui import files
+from omnigraphdb.surfaces.ui.files import ROOT, list_files
 from tests.support.explorer_build import digest_sources
 from tests.support.served import serving
 
@@ -47,9 +47,9 @@ def _records() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]:
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraphdb.Graph]:
     place = tmp_path_factory.mktemp("explorer") / "ports.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         graph.load(_records(), mode="append")
         graph.branch_create("review")
         graph.mutate(
@@ -68,7 +68,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[omnigraph.Graph]
 
 @pytest.fixture(scope="module")
 def client(
-    graph: omnigraph.Graph, tmp_path_factory: pytest.TempPathFactory
+    graph: omnigraphdb.Graph, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
     log = tmp_path_factory.mktemp("explorer") / "serve.log"
     with (
@@ -88,7 +88,7 @@ def ask(client: httpx.Client, path: str, **params: Any) -> Any:
 
 
 def test_neighbours_are_those_that_a_query_finds_and_the_rest_is_counted(
-    client: httpx.Client, graph: omnigraph.Graph
+    client: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     found = ask(client, "/neighbours", type="Port", id="rtm")
     groups = {
@@ -174,7 +174,7 @@ def test_a_wrong_question_is_refused_in_words(
 
 
 def test_a_drawn_comparison_counts_what_the_diff_counts(
-    client: httpx.Client, graph: omnigraph.Graph
+    client: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     found = ask(client, "/diff/graph", base="main", head="review")
     changes = graph.diff("main", "review").changes
@@ -255,7 +255,7 @@ def test_a_comparison_is_filtered_by_property_and_by_actor(client: httpx.Client)
 
 def test_a_merge_belongs_to_its_actor_only_where_it_decided(tmp_path: Path) -> None:
     schema = "node Port { code: String @key  name: String?  size: I64? }"
-    with omnigraph.init(tmp_path / "ports.omni", schema) as graph:
+    with omnigraphdb.init(tmp_path / "ports.omni", schema) as graph:
         first = graph.load([{"type": "Port", "data": {"code": "rtm"}}], mode="append").commit
         assert first is not None
         graph.branch_create("work")
@@ -271,7 +271,7 @@ def test_a_merge_belongs_to_its_actor_only_where_it_decided(tmp_path: Path) -> N
 
 
 def test_a_page_of_the_log_counts_what_its_commits_changed(
-    client: httpx.Client, graph: omnigraph.Graph
+    client: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     assert "counts" not in ask(client, "/log/graph")["commits"][0]
     for one in ask(client, "/log/graph", counts="true")["commits"]:
@@ -284,7 +284,7 @@ def test_a_page_of_the_log_counts_what_its_commits_changed(
 
 
 def test_a_preview_of_cleanup_is_what_cleanup_would_remove(
-    client: httpx.Client, graph: omnigraph.Graph
+    client: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     previewed = ask(client, "/cleanup/preview", keep=1)["tables"]
     found = graph.cleanup(keep=1).tables
@@ -297,7 +297,7 @@ def test_a_preview_of_cleanup_is_what_cleanup_would_remove(
 
 
 def test_a_drawn_log_has_every_commit_once_and_names_the_heads(
-    client: httpx.Client, graph: omnigraph.Graph
+    client: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     found = ask(client, "/log/graph")
     ids = [one["graph_commit_id"] for one in found["commits"]]
@@ -355,7 +355,7 @@ def test_texts_are_checked_and_completed_by_the_engine(client: httpx.Client) -> 
     assert client.post("/complete", json={"text": cut, "offset": 999}).status_code == 400
 
 
-def test_health_is_what_the_graph_says(client: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_health_is_what_the_graph_says(client: httpx.Client, graph: omnigraphdb.Graph) -> None:
     assert ask(client, "/doctor") == graph.doctor().to_dict()
     assert ask(client, "/recoveries") == {"pending": [], "settled": []}
     assert ask(client, "/index_status")["indexes"]
@@ -451,7 +451,7 @@ def test_licences_are_listed_and_free() -> None:
     assert {line.rpartition(": ")[2] for line in listed} <= free
 
 
-def test_a_result_is_downloaded_as_parquet(client: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_a_result_is_downloaded_as_parquet(client: httpx.Client, graph: omnigraphdb.Graph) -> None:
     text = (
         "query q() { match { $v: Vessel } return { $v.imo as imo, $v.dwt as dwt } order { imo } }"
     )

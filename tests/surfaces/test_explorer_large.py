@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support import large_graphs
 from tests.support.served import ServerProcess, serving
 
@@ -97,7 +97,7 @@ def test_a_hub_shows_some_of_its_edges_and_says_how_many_there_are(large: Large)
     assert (len(found["nodes"]), len(found["edges"])) == (51, 50)
     most = large.get("hub", "/neighbours", **asked, limit=1_000_000)
     assert len(most["edges"]) == 1_000
-    with omnigraph.open(large.folder / "hub", read_only=True) as graph:
+    with omnigraphdb.open(large.folder / "hub", read_only=True) as graph:
         here = measure_here(lambda: graph.neighbours("Port", large_graphs.HUB), times=10)
     bare = large.spend(lambda: large.http.get("/healthz"), times=50)
     there = large.spend(lambda: large.get("hub", "/neighbours", **asked), times=10)
@@ -116,7 +116,7 @@ def measure_here(call: Callable[[], object], times: int) -> float:
 def test_rows_of_a_large_type_come_batch_by_batch(large: Large) -> None:
     types = {one["name"]: one["rows"] for one in large.get("ports", "/schema/graph")["types"]}
     assert types == {"Port": large.sizes.ports, "Ships": 0}
-    with omnigraph.connect(large.server.url, graph="ports") as graph:
+    with omnigraphdb.connect(large.server.url, graph="ports") as graph:
         text = "query all() { match { $p: Port } return { $p.code, $p.size } }"
         batches = [batch.num_rows for batch in graph.stream(text)]
         assert sum(batches) == large.sizes.ports
@@ -143,7 +143,7 @@ def test_a_large_difference_is_counted_and_some_of_it_is_shown(large: Large) -> 
     assert more["changes"][0]["id"] > first["changes"][-1]["id"]
     spent = large.spend(lambda: large.get("difference", "/diff", **asked), times=3)
     assert spent <= 0.5 if large.sizes is LARGE else spent <= 0.1
-    with omnigraph.open(large.folder / "difference", read_only=True) as graph:
+    with omnigraphdb.open(large.folder / "difference", read_only=True) as graph:
         whole = measure_here(lambda: graph.diff("main", "review", spark=False), times=1)
     # Describing every change takes much longer than counting them and describing ten.
     assert spent < whole

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.surfaces.mcp.tools import BUILT_IN
+from omnigraphdb.surfaces.mcp.tools import BUILT_IN
 from tests.support.reference import OPENAPI
 
 HERE = Path(__file__).parent

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.lookups import look_up
-from omnigraph.engine.read.lookup import SMALL_BYTES_MAX, SMALL_ROWS_MAX
-from omnigraph.policy import PolicyEngine
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.lookups import look_up
+from omnigraphdb.engine.read.lookup import SMALL_BYTES_MAX, SMALL_ROWS_MAX
+from omnigraphdb.policy import PolicyEngine
 from tests.support.served import ADD, ServerProcess, make_graph, serving
 
 FIND = "query find($n: String) { match { $p: Person { name: $n } } return { $p.name as name, $p.age as age } }"
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.open(make_graph(tmp_path / "g")) as found:
+    with omnigraphdb.open(make_graph(tmp_path / "g")) as found:
         yield found
 
 
@@ -82,7 +82,7 @@ def test_a_write_by_anyone_is_seen(graph: Graph) -> None:
     found = look_up(graph, FIND, None, {"n": "Cy"})
     assert found is not None
     assert len(found) == 1
-    with omnigraph.open(graph.uri) as other:
+    with omnigraphdb.open(graph.uri) as other:
         other.mutate(ADD, {"n": "Di"})
     assert look_up(graph, FIND, None, {"n": "Di"}) is None
     assert len(graph.query(FIND, {"n": "Di"})) == 1
@@ -169,7 +169,9 @@ def test_requests_in_pieces_and_in_a_row_are_answered_in_order(server: ServerPro
 
     def spell(name: str, *more: str) -> bytes:
         body = json.dumps({"query": FIND, "params": {"n": name}}).encode()
-        lines = ["POST /query HTTP/1.1", "host: x", f"content-length: {len(body)}", *more, "", ""]
+        media = "content-type: application/json"
+        length = f"content-length: {len(body)}"
+        lines = ["POST /query HTTP/1.1", "host: localhost", media, length, *more, "", ""]
         return "\r\n".join(lines).encode() + body
 
     row = b"".join((spell("Ada"), spell("Bo", "x-timeout-ms: 60000"), spell("Bo"), spell("Ada")))
@@ -195,8 +197,7 @@ def test_who_has_no_token_gets_no_answer_from_memory(tmp_path: Path) -> None:
             assert ask(http, "Ada").status_code == 401
         with server.client() as http:
             assert ask(http, "Ada").status_code == 401
-            assert http.get("/metrics").status_code == 200
-            assert http.get("/metrics", headers={"x-forwarded-for": "10.0.0.7"}).status_code == 401
+            assert http.get("/metrics").status_code == 401
         log = server.log.read_text()
     assert log.count("decision='allow'") == 6
     assert log.count("route='/query'") == 8

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from omnigraph.surfaces.http.routes import ROUTES
-from omnigraph.surfaces.http.routing import BodyKind, Route
+from omnigraphdb.surfaces.http.routes import ROUTES
+from omnigraphdb.surfaces.http.routing import BodyKind, Route
 from tests.support.refused_bodies import REFUSED, change_body
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
 from tests.support.settled import digest
@@ -186,7 +186,7 @@ def talk(server: ServerProcess, sent: bytes, *, half_close: bool = False) -> byt
 
 
 INSERT = b'{"query": "query q() { insert Person { name: \\"Nobody\\" } }"}'
-HEAD = b"POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+HEAD = b"POST /mutate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 LIES = {
     "fewer bytes than announced": HEAD + b"content-length: %d\r\n\r\n" % (len(INSERT) + 5) + INSERT,
     "a chunk shorter than it says": HEAD + b"transfer-encoding: chunked\r\n\r\nff\r\n" + INSERT,
@@ -268,7 +268,7 @@ def test_every_write_route_is_fuzzed() -> None:
 @pytest.mark.parametrize("method", ["OPTIONS", "GET", "POST", "DELETE"])
 def test_a_target_that_is_no_path_is_no_route(server: ServerProcess, method: str) -> None:
     host, port = server.url.removeprefix("http://").split(":")
-    lines = f"{method} * HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    lines = f"{method} * HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(lines.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))

@@ -19,8 +19,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-import omnigraph
-from omnigraph.surfaces.http.app import READERS_MAX
+import omnigraphdb
+from omnigraphdb.surfaces.http.turns import READERS_MAX
 from tests.support.served import ServerProcess, serving
 
 SCHEMA = "node P { name: String @key  age: I32? }"
@@ -37,7 +37,7 @@ PEOPLE = 580
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("cancel")
-    with omnigraph.init(folder / "g", SCHEMA) as graph:
+    with omnigraphdb.init(folder / "g", SCHEMA) as graph:
         people = [{"type": "P", "data": {"name": f"p{n}", "age": n}} for n in range(PEOPLE)]
         graph.load(people, mode="append")
     with serving(str(folder / "g"), "--unauthenticated", log=folder / "log") as found:
@@ -92,7 +92,7 @@ def test_a_server_may_bound_every_read(server: ServerProcess, tmp_path: Path) ->
 
 def test_reads_of_callers_who_left_make_room(server: ServerProcess, http: httpx.Client) -> None:
     body = json.dumps({"query": SLOW}).encode()
-    head = f"POST /query HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     place = urlsplit(server.url)
     callers = [
         socket.create_connection((str(place.hostname), place.port or 0)) for _ in range(READERS_MAX)
@@ -121,7 +121,7 @@ def test_an_arrow_answer_past_its_deadline_is_visibly_unfinished(http: httpx.Cli
 def test_an_interrupted_read_returns_to_the_shell(server: ServerProcess) -> None:
     """The shell reads statements from a pipe: the one after the interrupted one is still run."""
     shell = subprocess.Popen(
-        [sys.executable, "-u", "-m", "omnigraph", "shell", str(server.log.parent / "g")],
+        [sys.executable, "-u", "-m", "omnigraphdb", "shell", str(server.log.parent / "g")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -182,7 +182,7 @@ def test_a_call_over_stdio_tells_its_progress_and_can_be_cancelled(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     place, log, told = str(server.log.parent / "g"), tmp_path / "errors", list[str | None]()
-    words = ["-m", "omnigraph", "mcp", place, "--read-only", "--log-level", "info"]
+    words = ["-m", "omnigraphdb", "mcp", place, "--read-only", "--log-level", "info"]
     command = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
 
     async def main() -> None:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import ServerUnreachable
-from omnigraph.remote.graph import RemoteGraph
-from omnigraph.remote.transport import Transport
+import omnigraphdb
+from omnigraphdb.errors import ServerUnreachable
+from omnigraphdb.remote.graph import RemoteGraph
+from omnigraphdb.remote.transport import Transport
 from tests.support.cutting import Cutter, Hurried, Side, cutting
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
 
@@ -18,7 +18,7 @@ OFFSETS = 30
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("cuts")
-    with omnigraph.open(make_graph(folder / "g")) as graph:
+    with omnigraphdb.open(make_graph(folder / "g")) as graph:
         graph.branch_create("side")
     with serving(str(folder / "g"), "--unauthenticated", log=folder / "log") as found:
         yield found
@@ -63,7 +63,7 @@ def write_through(
 
 def cut_everywhere(server: ServerProcess, write: Write, offsets: int | None) -> None:
     kind = f"{write.__name__} at {offsets or 'every offset'}"
-    with omnigraph.connect(server.url) as whole, cutting(server.url) as cutter:
+    with omnigraphdb.connect(server.url) as whole, cutting(server.url) as cutter:
         # The first merge is a fast-forward, whose answer is longer than those that follow.
         for number in range(2):
             write_through(cutter, whole, write, f"{kind} measured {number}", None)
@@ -100,7 +100,7 @@ def test_a_cut_at_every_byte_leaves_one_commit(server: ServerProcess, write: Wri
 def test_a_write_without_a_key_is_not_repeated(
     server: ServerProcess, write: Write, cut: tuple[Side, int]
 ) -> None:
-    with omnigraph.connect(server.url) as whole, cutting(server.url) as cutter:
+    with omnigraphdb.connect(server.url) as whole, cutting(server.url) as cutter:
         name = f"{write.__name__} without a key {cut[0]} {cut[1]}"
         prepare(write, whole, name)
         before = whole.commits(limit=1)[0]
@@ -116,7 +116,7 @@ def test_a_write_without_a_key_is_not_repeated(
 
 
 def test_no_slot_is_left_taken_by_what_was_cut(server: ServerProcess) -> None:
-    with omnigraph.connect(server.url) as whole, cutting(server.url) as cutter:
+    with omnigraphdb.connect(server.url) as whole, cutting(server.url) as cutter:
         for number in range(20):
             cutter.cut_next(Side.REQUEST, 200)
             with (

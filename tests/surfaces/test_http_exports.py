@@ -9,8 +9,8 @@ import httpx
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.runtime import SYSTEM
+import omnigraphdb
+from omnigraphdb.runtime import SYSTEM
 from tests.support.served import ServerProcess, serving
 
 SCHEMA = "node Doc { name: String @key  body: String }"
@@ -24,7 +24,7 @@ EXPORTS_MAX = 8
 def make_documents(place: Path, size: int) -> None:
     """A graph whose export has so many bytes; ids come in another order than they are stored in."""
     body = os.urandom(BODY_CHARS // 2).hex()
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         for start in range(0, size // BODY_CHARS, ROWS_A_LOAD):
             names = [f"{number:08}"[::-1] for number in range(start, start + ROWS_A_LOAD)]
             rows = pa.table({"name": names, "body": [f"{name} {body}" for name in names]})
@@ -82,7 +82,7 @@ def test_a_large_export_streams_in_bounded_memory(
 def make_points(place: Path, size: int) -> None:
     """A graph of narrow rows, which are sorted instead of fetched one by one, whose export has so many bytes."""
     note = os.urandom(POINT_CHARS // 2).hex()
-    with omnigraph.init(place, POINTS) as graph:
+    with omnigraphdb.init(place, POINTS) as graph:
         for start in range(0, size // POINT_CHARS, POINTS_A_LOAD):
             numbers = range(start, min(start + POINTS_A_LOAD, size // POINT_CHARS))
             names = [f"point number {number:012}"[::-1] for number in numbers]

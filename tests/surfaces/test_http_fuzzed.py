@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import OmniError
-from omnigraph.surfaces.http.app import MCP, ROUTES_DESCRIBED
-from omnigraph.surfaces.http.calls import split_path
-from omnigraph.surfaces.http.routing import Match, Router
+import omnigraphdb
+from omnigraphdb.errors import OmniError
+from omnigraphdb.surfaces.http.app import MCP, ROUTES_DESCRIBED
+from omnigraphdb.surfaces.http.calls import split_path
+from omnigraphdb.surfaces.http.routing import Match, Router
 from tests.support.fuzzed_requests import Fuzzer, World, draw_known_write
 from tests.support.raw_http import RawAnswer, RawRequest, send
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
@@ -56,7 +56,7 @@ def make_served(folder: Path, *names: str) -> list[str]:
     (folder / "queries").mkdir(parents=True)
     (folder / "queries" / "people.gq").write_text(f"{NAMES}\n{ADD}")
     for name in names:
-        with omnigraph.open(make_graph(folder / name)) as graph:
+        with omnigraphdb.open(make_graph(folder / name)) as graph:
             graph.branch_create("side")
             graph.mutate(ADD, {"n": "Sid"}, branch="side")
             found = [one.id for one in graph.commits(branch="side")]
@@ -76,7 +76,7 @@ def place(
     queries = ("--queries", str(folder / "queries"))
     if kind == "several":
         commits = make_served(folder, "a", "b")
-        with omnigraph.open(folder / "a") as graph:
+        with omnigraphdb.open(folder / "a") as graph:
             (made / "policy.yaml").write_text(POLICY)
             graph.set_policy(made / "policy.yaml")
         tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"ada": TOKEN})}
@@ -201,7 +201,7 @@ def test_fuzzed_requests_are_answered_and_change_nothing(place: Place) -> None:
     assert found[200] > REQUESTS // 10
     assert found[400] > REQUESTS // 10
     for one in sorted(place.folder.glob("[ab]")):
-        with omnigraph.open(one, read_only=True) as graph:
+        with omnigraphdb.open(one, read_only=True) as graph:
             assert_settled(graph)
 
 

@@ -12,11 +12,11 @@ import anyio
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.surfaces.http.admission import Admission
-from omnigraph.surfaces.http.app import Application
-from omnigraph.surfaces.http.gate import Gate
-from omnigraph.surfaces.http.served import Served, ServedGraph
+import omnigraphdb
+from omnigraphdb.surfaces.http.admission import Admission
+from omnigraphdb.surfaces.http.app import Application
+from omnigraphdb.surfaces.http.gate import Gate
+from omnigraphdb.surfaces.http.served import Served, ServedGraph
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving, start_server
 
 TOKENS = {"reader": "r-token", "writer": "w-token"}
@@ -79,13 +79,13 @@ def test_a_request_without_a_known_token_is_401(
         assert found.json()["code"] == "unauthorized"
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/metrics"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
 def test_open_routes_need_no_token(stranger: httpx.Client, path: str) -> None:
     assert stranger.get(path).status_code == 200
 
 
 def test_a_server_that_drains_is_not_ready(tmp_path: Path) -> None:
-    graph = omnigraph.open(make_graph(tmp_path / "g"))
+    graph = omnigraphdb.open(make_graph(tmp_path / "g"))
     served = Served(
         graphs={"default": ServedGraph(id="default", graph=graph)},
         default="default",
@@ -114,10 +114,29 @@ def test_a_server_that_drains_is_not_ready(tmp_path: Path) -> None:
     assert ready.headers["x-request-id"]
 
 
+def test_a_server_whose_folder_is_gone_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
+    place = make_graph(tmp_path / "g")
+    with (
+        serving(str(place), "--unauthenticated", log=tmp_path / "log") as server,
+        server.client() as http,
+    ):
+        assert http.get("/readyz").status_code == 200
+        place.rename(tmp_path / "away")
+        gone = http.get("/readyz")
+        assert gone.status_code == 503
+        assert gone.json()["kind"] == "not_ready"
+        assert gone.json()["graphs_ready"] == 0
+        assert str(tmp_path) not in gone.text
+        assert http.get("/healthz").status_code == 200
+        (tmp_path / "away").rename(place)
+        assert http.get("/readyz").status_code == 200
+        assert http.post("/query", json={"query": NAMES}).status_code == 200
+
+
 def test_tokens_without_a_policy_may_only_read(http: httpx.Client) -> None:
     assert http.get("/snapshot").status_code == 200
     assert http.post("/query", json={"query": NAMES}).status_code == 200
-    assert http.get("/queries").json()["queries"][0]["name"] == "names"
+    assert http.get("/queries").json()["queries"] == []
     denied = http.post("/mutate", json={"query": ADD, "params": {"n": "X"}})
     assert denied.status_code == 403
     assert denied.json()["denied"] == {"action": "change"}
@@ -318,7 +337,7 @@ def boot(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
     kept = {name: text for name, text in os.environ.items() if not name.startswith("OMNIGRAPH_")}
     return subprocess.run(
-        [sys.executable, "-m", "omnigraph", "serve", "--bind", "127.0.0.1:0", *words],
+        [sys.executable, "-m", "omnigraphdb", "serve", "--bind", "127.0.0.1:0", *words],
         capture_output=True,
         text=True,
         timeout=60,

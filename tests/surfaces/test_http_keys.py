@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.errors import OmniError
-from omnigraph.remote.graph import RemoteGraph
-from omnigraph.remote.transport import Transport
-from omnigraph.runtime import SYSTEM
+import omnigraphdb
+from omnigraphdb.errors import OmniError
+from omnigraphdb.remote.graph import RemoteGraph
+from omnigraphdb.remote.transport import Transport
+from omnigraphdb.runtime import SYSTEM
 from tests.support.cutting import Hurried
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving, start_server
 
@@ -82,7 +82,7 @@ def kill_under_writers(folder: Path, *, rounds: int) -> None:
         server.process.stdout.close()
     with serving(str(place), "--unauthenticated", log=folder / "log") as last:
         write_again(last, unanswered, acknowledged)
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         found = [row["p.name"] for row in graph.query(NAMES)]
         assert sorted(found) == sorted([*acknowledged, "Ada", "Bo"])
         listed = graph.commits()
@@ -109,7 +109,7 @@ def write_until(
 
 def write_again(server: ServerProcess, names: list[str], acknowledged: list[str]) -> None:
     """Send what got no answer once more: whether it was done before or not, it is there once."""
-    with omnigraph.connect(server.url) as graph:
+    with omnigraphdb.connect(server.url) as graph:
         for name in names:
             graph.mutate(ADD, {"n": name}, idempotency_key=name)
             acknowledged.append(name)

@@ -8,8 +8,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-import omnigraph
-from omnigraph.api import wire
+import omnigraphdb
+from omnigraphdb.api import wire
+from omnigraphdb.engine.results import Commit, LoadResult, MutationResult, SchemaApplyResult
 from tests.support.reference import OPENAPI, describe_served
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, make_graph, serving
 from tests.support.shapes import fits
@@ -53,20 +54,20 @@ def test_every_reference_in_the_description_leads_somewhere() -> None:
 
 
 def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         loaded = graph.load(PEOPLE, mode="append")
-        fits(wire.LoadOutput, loaded.to_dict())
+        fits(LoadResult, loaded.to_dict())
         fits(wire.SnapshotOutput, graph.snapshot().to_dict())
         fits(wire.ReadOutput, graph.query(NAMES).to_dict())
         graph.branch_create("b")
         done = graph.mutate(ADD, {"n": "Cy"}, branch="b", idempotency_key="k")
-        fits(wire.ChangeOutput, done.to_dict())
+        fits(MutationResult, done.to_dict())
         fits(
-            wire.ChangeOutput,
+            MutationResult,
             graph.mutate(ADD, {"n": "Cy"}, branch="b", idempotency_key="k").to_dict(),
         )
         assert done.commit is not None
-        fits(wire.CommitOutput, done.commit.to_dict())
+        fits(Commit, done.commit.to_dict())
         fits(wire.MergePreviewOutput, graph.merge("b", dry_run=True).to_dict())
         fits(wire.BranchMergeOutput, graph.merge("b").to_dict())
         block = graph.commit_changes(loaded.commit or "", images=True)
@@ -77,7 +78,7 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
         wider = SCHEMA.replace("age: I32?", "age: I64?  nick: String?")
         fits(wire.SchemaPlanOutput, graph.schema_plan(wider).to_dict())
         fits(
-            wire.SchemaApplyOutput,
+            SchemaApplyResult,
             graph.schema_apply(SCHEMA + "node Town { name: String }").to_dict(),
         )
         (tmp_path / "q").mkdir()

@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.errors import PolicyDenied
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.policy import PolicyAction, PolicyEngine
-from omnigraph.runtime import SYSTEM
+import omnigraphdb
+from omnigraphdb.errors import PolicyDenied, UserInputError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.policy import PolicyAction, PolicyEngine
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.surfaces.http.hiding import hide_addresses
+from tests.support.reference import OPENAPI
 from tests.support.served import ADD, NAMES, SCHEMA, ServerProcess, make_graph, serving
 from tests.surfaces.test_http_writes import locked
 
@@ -39,6 +41,8 @@ rules:
     allow: { actors: { group: team }, actions: [change], branch_scope: unprotected }
   - id: merges
     allow: { actors: { group: team }, actions: [branch_merge], target_branch_scope: any }
+  - id: merges-show-main
+    allow: { actors: { group: team }, actions: [read], branch_scope: protected }
   - id: calls-two
     allow: { actors: { group: callers }, actions: [invoke_query], queries: [names, grow] }
   - id: calls-read
@@ -191,7 +195,7 @@ READS: dict[str, tuple[Send, str, dict[str, str]]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("policy")
     make_graph(made / "g")
-    with omnigraph.open(made / "g") as graph:
+    with omnigraphdb.open(made / "g") as graph:
         graph.branch_create("draft")
         graph.branch_create("gone")
         graph.mutate(ADD, {"n": "Drafted"}, branch="draft")
@@ -280,7 +284,7 @@ def test_who_may_writes(folder: Path, clients: dict[str, httpx.Client], name: st
     """After the denials: the one actor who may do everything does each of them, on a graph that it makes ready."""
     send, _, _ = WRITES[name]
     if name == "schema":
-        with omnigraph.open(folder / "g", policy=RULES, actor="may") as graph:
+        with omnigraphdb.open(folder / "g", policy=RULES, actor="may") as graph:
             there = {branch.name for branch in graph.branches()} - {"main", "draft"}
             # A branch that others were made from goes after them.
             for branch in (*sorted(there), "draft"):
@@ -292,7 +296,7 @@ def test_who_may_writes(folder: Path, clients: dict[str, httpx.Client], name: st
 
 def test_the_engine_denies_the_same_again(folder: Path) -> None:
     """What slipped past the server would be refused by the handle that it holds."""
-    with omnigraph.open(folder / "g", policy=folder / "policy.yaml") as graph:
+    with omnigraphdb.open(folder / "g", policy=folder / "policy.yaml") as graph:
         for actor in ("bob", "reads", "stranger", None):
             with pytest.raises(PolicyDenied):
                 graph.mutate(ADD, {"n": "never"}, actor=actor)
@@ -330,6 +334,47 @@ def test_stored_queries_have_two_gates(clients: dict[str, httpx.Client]) -> None
     elsewhere = calls.post("/queries/names", json={"branch": "draft"})
     assert elsewhere.status_code in (403, 404)
     assert may.post("/queries/secret").status_code == 200
+
+
+def test_stored_queries_that_may_not_be_run_are_not_listed(
+    clients: dict[str, httpx.Client],
+) -> None:
+    def names(actor: str) -> list[str]:
+        return [one["name"] for one in clients[actor].get("/queries").json()["queries"]]
+
+    assert names("may") == ["grow", "names", "secret"]
+    # It may invoke `grow`, whose change it may make on no branch.
+    assert names("calls") == ["names"]
+    assert names("bob") == []
+
+
+def test_where_a_graph_is_kept_is_told_to_those_who_may_list_graphs(
+    folder: Path, clients: dict[str, httpx.Client]
+) -> None:
+    def load(actor: str) -> Any:
+        return clients[actor].post("/load", json={"data": LINE, "branch": "shown"}).json()["uri"]
+
+    made = clients["may"].post("/branches", json={"name": "shown"}).json()["uri"]
+    assert load("may") == str(folder / "g")
+    assert load("bob") == "default"
+    gone = clients["may"].delete("/branches/shown").json()["uri"]
+    assert (made, gone) == (str(folder / "g"),) * 2
+    paths = json.loads(OPENAPI.read_text())["paths"]
+    plain = [path for path, methods in paths.items() if "get" in methods and "{" not in path]
+    for path in (*plain, "/commits/nowhere"):
+        assert str(folder) not in clients["bob"].get(path).text, path
+
+
+def test_a_refusal_names_a_graph_by_its_id_for_those_who_may_not_list_graphs() -> None:
+    error = UserInputError(
+        "'/data/g/__manifest' is damaged", hint="copy '/data/g' first", details={"at": ["/data/g"]}
+    )
+    shown = hide_addresses(error, ("/data/g",), "sales")
+    assert type(shown) is UserInputError
+    assert str(shown) == "'sales/__manifest' is damaged"
+    assert (shown.hint, shown.details) == ("copy 'sales' first", {"at": ["sales"]})
+    assert str(error) == "'/data/g/__manifest' is damaged"
+    assert hide_addresses(shown, ("/data/g",), "sales") is shown
 
 
 def test_a_denied_query_looks_like_an_unknown_one(clients: dict[str, httpx.Client]) -> None:
@@ -378,7 +423,7 @@ rules:
 def sided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A graph whose branch `side` was merged, recovered, and interrupted again; `reads` may read main alone."""
     folder = tmp_path_factory.mktemp("sided")
-    with omnigraph.open(make_graph(folder / "g")) as graph:
+    with omnigraphdb.open(make_graph(folder / "g")) as graph:
         graph.branch_create("side")
         for age in (40, 41):
             update = f'query u() {{ update Person set {{ age: {age} }} where name = "Ada" }}'
@@ -387,9 +432,9 @@ def sided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         graph.merge("side")
     for name in ("recovered", "interrupted"):
         with (
-            omnigraph.open(folder / "g") as graph,
+            omnigraphdb.open(folder / "g") as graph,
             armed(Failpoint.TABLES_COMMITTED),
-            pytest.raises(omnigraph.OmniError),
+            pytest.raises(omnigraphdb.OmniError),
         ):
             graph.mutate(ADD, {"n": name}, branch="side")
     tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps({"may": "m", "reads": "r"})}
@@ -447,7 +492,7 @@ def test_a_snapshot_is_read_on_the_branch_that_made_it(sided: ServerProcess) -> 
 
 
 def test_a_forged_page_token_opens_no_other_branch(clients: dict[str, httpx.Client]) -> None:
-    from omnigraph.engine.history.feed import decode_token, encode_token
+    from omnigraphdb.engine.history.feed import decode_token, encode_token
 
     may, reads = clients["may"], clients["reads"]
     for name in ("one", "two"):

@@ -10,9 +10,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.layout import job_path
+import omnigraphdb
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.layout import job_path
 from tests.support.commands import runner
 from tests.support.served import ADD, NAMES, PEOPLE, ServerProcess, make_graph, serving
 
@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One graph, served to everyone."""
     folder = tmp_path_factory.mktemp("reads")
     place = make_graph(folder / "g")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.branch_create("etl/run-1")
         graph.mutate(ADD, {"n": "Cy"}, branch="etl/run-1")
         graph.mutate('query up() { update Person set { age: 37 } where name = "Ada" }')
@@ -39,12 +39,12 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def graph(server: ServerProcess) -> Iterator[omnigraph.Graph]:
-    with omnigraph.open(server.log.parent / "g", read_only=True) as found:
+def graph(server: ServerProcess) -> Iterator[omnigraphdb.Graph]:
+    with omnigraphdb.open(server.log.parent / "g", read_only=True) as found:
         yield found
 
 
-def test_reads_give_what_the_calls_give(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_reads_give_what_the_calls_give(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     assert http.get("/snapshot").json() == graph.snapshot().to_dict()
     assert http.get("/schema").json() == {"schema_source": graph.schema_source}
     assert http.get("/branches").json()["branches"] == ["etl/run-1", "main"]
@@ -57,7 +57,7 @@ def test_reads_give_what_the_calls_give(http: httpx.Client, graph: omnigraph.Gra
 def test_jobs_are_listed_alike_everywhere(
     server: ServerProcess,
     http: httpx.Client,
-    graph: omnigraph.Graph,
+    graph: omnigraphdb.Graph,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -70,7 +70,7 @@ def test_jobs_are_listed_alike_everywhere(
     shown = [one.to_dict() for one in graph.jobs()]
     assert shown[0]["progress"] == told
     assert http.get("/jobs").json() == {"jobs": shown}
-    with omnigraph.connect(server.url) as remote:
+    with omnigraphdb.connect(server.url) as remote:
         assert [one.to_dict() for one in remote.jobs()] == shown
     run = runner(monkeypatch, capsys)
     for address in (("--store", graph.uri), ("--server", server.url)):
@@ -86,7 +86,7 @@ def test_nested_and_flat_routes_answer_alike(http: httpx.Client) -> None:
         assert http.get(path).json() == http.get(f"/graphs/default{path}").json()
 
 
-def test_a_query_reads_a_branch_or_a_snapshot(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_a_query_reads_a_branch_or_a_snapshot(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     first = graph.commits()[-2].id
     old = http.post("/query", json={"query": NAMES, "snapshot": first}).json()
     assert old["target"] == {"snapshot": first}
@@ -132,7 +132,7 @@ def test_a_name_with_a_slash_is_one_segment(http: httpx.Client) -> None:
 
 
 def test_an_entity_and_its_history_are_those_of_the_calls(
-    server: ServerProcess, http: httpx.Client, graph: omnigraph.Graph
+    server: ServerProcess, http: httpx.Client, graph: omnigraphdb.Graph
 ) -> None:
     named = {"type": "Person", "id": "Ada"}
     assert http.get("/entity", params=named).json() == {
@@ -141,7 +141,7 @@ def test_an_entity_and_its_history_are_those_of_the_calls(
     }
     assert http.get("/entity", params=named | {"id": "Nobody"}).status_code == 404
     assert http.get("/entity", params={"type": "Person"}).status_code == 400
-    with omnigraph.connect(server.url) as remote:
+    with omnigraphdb.connect(server.url) as remote:
         assert remote.history("Person", "Ada") == graph.history("Person", "Ada")
         assert remote.entity("Person", "Ada") == graph.entity("Person", "Ada")
         assert remote.entity("Person", "Nobody") is None
@@ -152,7 +152,7 @@ def test_an_entity_and_its_history_are_those_of_the_calls(
 # ---- the feed
 
 
-def test_a_commit_tells_what_it_changed(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_a_commit_tells_what_it_changed(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     update, load, genesis = graph.commits()
     found = http.get(f"/commits/{update.id}/changes").json()
     assert found["cause"]["graph_commit_id"] == update.id
@@ -189,7 +189,9 @@ def test_pages_of_the_feed_may_end_inside_a_commit(http: httpx.Client) -> None:
     assert http.get("/changes", params={"cursor": page["cursor"]}).json()["blocks"] == []
 
 
-def test_the_feed_starts_now_unless_it_is_told(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_the_feed_starts_now_unless_it_is_told(
+    http: httpx.Client, graph: omnigraphdb.Graph
+) -> None:
     assert http.get("/changes").json()["blocks"] == []
     load = graph.commits()[1].id
     after = http.get("/changes", params={"start": f"after:{load}"}).json()
@@ -213,7 +215,7 @@ def test_a_cursor_is_bound_to_branch_and_filters(http: httpx.Client) -> None:
     assert http.get("/changes", params={"cursor": cursor, "start": "now"}).status_code == 400
 
 
-def test_a_diff_comes_in_pages(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_a_diff_comes_in_pages(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     ends = {"from": "main", "to": "etl/run-1"}
     whole = http.get("/diff", params=ends).json()
     assert whole["stats"] == graph.diff("main", "etl/run-1").stats.to_dict()
@@ -227,7 +229,7 @@ def test_a_diff_comes_in_pages(http: httpx.Client, graph: omnigraph.Graph) -> No
 # ---- exports and blobs
 
 
-def test_an_export_is_the_load_format(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_an_export_is_the_load_format(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     found = http.post("/export")
     assert found.headers["content-type"] == "application/x-ndjson; charset=utf-8"
     assert [json.loads(line) for line in found.text.splitlines()] == list(graph.export())
@@ -289,7 +291,7 @@ def test_a_preview_tells_what_a_merge_would_do(http: httpx.Client) -> None:
     assert found["changes_by_table"] == [counted]
 
 
-def test_a_plan_of_a_schema_changes_nothing(http: httpx.Client, graph: omnigraph.Graph) -> None:
+def test_a_plan_of_a_schema_changes_nothing(http: httpx.Client, graph: omnigraphdb.Graph) -> None:
     text = graph.schema_source.replace("age: I32?", "age: I32?  nick: String?")
     found = http.post("/schema/plan", json={"schema_source": text}).json()
     assert found["supported"] is True

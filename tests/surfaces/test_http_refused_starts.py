@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import ConfigError
-from omnigraph.surfaces.http.boot import boot
-from omnigraph.surfaces.http.options import Options, read_bind
-from omnigraph.surfaces.http.serving import listen
-from omnigraph.surfaces.http.tokens import read_tokens
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.surfaces.http.boot import boot
+from omnigraphdb.surfaces.http.options import Options, read_bind
+from omnigraphdb.surfaces.http.serving import listen
+from omnigraphdb.surfaces.http.tokens import read_tokens
 from tests.support.served import make_graph
 
 FILE = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.errors import MethodNotAllowed, NotFound
-from omnigraph.surfaces.http.routes import ROUTES
-from omnigraph.surfaces.http.routing import Route, Router
+from omnigraphdb.errors import MethodNotAllowed, NotFound
+from omnigraphdb.surfaces.http.routes import ROUTES
+from omnigraphdb.surfaces.http.routing import Route, Router
 
 ROUTER = Router(ROUTES, flat=True, graphs=("g",))
 NAMES = {"{branch}": "branch", "{commit}": "commit", "{name}": "name"}

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.errors import OmniError, ServerUnreachable
-from omnigraph.surfaces.cli.main import main
+import omnigraphdb
+from omnigraphdb.errors import OmniError, ServerUnreachable
+from omnigraphdb.surfaces.cli.main import main
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, ServerProcess, serving
 
 UPDATE = "query up($n: String, $a: I32) { update Person set { age: $a } where name = $n }"
@@ -144,7 +144,7 @@ class Commands:
         """Run a command in this process: a process of its own would take seconds to start."""
         out, typed = io.TextIOWrapper(io.BytesIO(), "utf-8"), sys.argv
         given = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
-        sys.argv, sys.stdin = ["omnigraph", *words, *self.address], given
+        sys.argv, sys.stdin = ["omnigraphdb", *words, *self.address], given
         try:
             with (
                 redirect_stdout(out),
@@ -202,7 +202,7 @@ class Commands:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     with serving(str(tmp_path / "g"), "--unauthenticated", log=tmp_path / "log") as found:
         yield found
 
@@ -212,10 +212,10 @@ def teller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Teller]:
     """A way to tell the story, on an empty graph."""
     match request.param:
         case "python":
-            with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+            with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
                 yield Handle(graph)
         case "commands":
-            omnigraph.init(tmp_path / "g", SCHEMA).close()
+            omnigraphdb.init(tmp_path / "g", SCHEMA).close()
             yield Commands("--store", str(tmp_path / "g"))
         case "served commands":
             serving_one: ServerProcess = request.getfixturevalue("server")
@@ -227,7 +227,7 @@ def teller(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Teller]:
         case name:
             served: ServerProcess = request.getfixturevalue("server")
             graph_id = "default" if name == "nested client" else None
-            with omnigraph.connect(served.url, graph=graph_id) as remote:
+            with omnigraphdb.connect(served.url, graph=graph_id) as remote:
                 yield Handle(remote)
 
 
@@ -336,21 +336,21 @@ def test_a_client_says_why_it_gets_no_answer(tmp_path: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    graph = omnigraph.connect(f"http://127.0.0.1:{port}")
+    graph = omnigraphdb.connect(f"http://127.0.0.1:{port}")
     with graph, pytest.raises(ServerUnreachable, match="nothing was sent"):
         graph.query(NAMES)
-    with pytest.raises(omnigraph.UserInputError):
-        omnigraph.connect(str(tmp_path))
+    with pytest.raises(omnigraphdb.UserInputError):
+        omnigraphdb.connect(str(tmp_path))
 
 
 def test_the_client_reads_the_feed_in_the_same_whole_commits(
     server: ServerProcess, tmp_path: Path
 ) -> None:
-    with omnigraph.connect(server.url) as remote:
+    with omnigraphdb.connect(server.url) as remote:
         remote.load(PEOPLE, mode="append")
         for name in ("Cy", "Di", "Ed"):
             remote.mutate(ADD, {"n": name})
-        with omnigraph.open(tmp_path / "g", read_only=True) as graph:
+        with omnigraphdb.open(tmp_path / "g", read_only=True) as graph:
             for limit in (None, 1, 2, 3, 4, 99):
                 here, there = graph.changes(limit=limit), remote.changes(limit=limit)
                 assert (there.blocks, there.caught_up) == (here.blocks, here.caught_up), limit
@@ -360,12 +360,12 @@ def test_the_client_reads_the_feed_in_the_same_whole_commits(
 
 def test_the_client_brings_values_with_their_types(server: ServerProcess, tmp_path: Path) -> None:
     ask = "query q() { match { $p: Person } return { $p.name as n, $p.age as a, $p.born as b } order { n } }"
-    with omnigraph.connect(server.url) as remote:
+    with omnigraphdb.connect(server.url) as remote:
         remote.load(PEOPLE, mode="append")
         remote.branch_create("b")
         done = remote.on("b").mutate(ADD, {"n": "Cy"})
         assert done.commit is not None
-        with omnigraph.open(tmp_path / "g", read_only=True) as graph:
+        with omnigraphdb.open(tmp_path / "g", read_only=True) as graph:
             assert remote.query(ask).to_arrow() == graph.query(ask).to_arrow()
             assert remote.query(ask).rows == graph.query(ask).rows
             assert remote.commit(done.commit.id) == graph.commit(done.commit.id)
@@ -382,7 +382,7 @@ def test_the_client_brings_values_with_their_types(server: ServerProcess, tmp_pa
             assert rest == graph.commit_changes(load, nodes_first=True, **then)
             assert remote.explain(ask).to_dict() == graph.explain(ask).to_dict()
             assert remote.explain(ask, profile=True).steps[0].rows == 2
-            with pytest.raises(omnigraph.UserInputError, match="comes from a server"):
+            with pytest.raises(omnigraphdb.UserInputError, match="comes from a server"):
                 remote.explain(ask).operators  # noqa: B018 - reading it is what is refused
             page = remote.change_page(start="beginning", limit=2)
             assert page == graph.change_page(start="beginning", limit=2)
@@ -434,8 +434,8 @@ def test_branches_and_counts_of_a_served_graph_are_shown_as_those_at_hand(
 def test_a_token_goes_to_its_own_server_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.errors import ConfigError
-    from omnigraph.surfaces.cli.credentials import find_token, find_url
+    from omnigraphdb.errors import ConfigError
+    from omnigraphdb.surfaces.cli.credentials import find_token, find_url
 
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,7 @@ import gzip
 import json
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-import omnigraph
-from omnigraph.failpoints import Failpoint, parked
-from omnigraph.runtime import SYSTEM
+import omnigraphdb
+from omnigraphdb.failpoints import Failpoint, parked
+from omnigraphdb.runtime import SYSTEM
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving, start_server
 
+LINES = {"content-type": "application/x-ndjson"}
 UPDATE = "query up($n: String, $a: I32) { update Person set { age: $a } where name = $n }"
 
 
@@ -65,7 +67,7 @@ def names(http: httpx.Client, **target: str) -> list[str]:
 @contextmanager
 def locked(place: Path, branch: str = "main") -> Iterator[None]:
     """Another process's writer holds the locks of people; it goes on when the block ends."""
-    with omnigraph.open(place) as graph, parked(Failpoint.ARMED) as park:
+    with omnigraphdb.open(place) as graph, parked(Failpoint.ARMED) as park:
         name = f"holder {SYSTEM.new_id()}"
         writer = threading.Thread(
             target=graph.mutate, args=(ADD, {"n": name}), kwargs={"branch": branch}
@@ -147,7 +149,7 @@ def test_a_load_creates_the_nodes_that_edges_name_when_asked(
     assert done["created"] == [{"table_key": "node:Person", "rows_created": 2}]
     assert http.post("/load", json=asked | {"create_missing": "Person"}).status_code == 400
     more = [{"edge": "Knows", "from": "Zoe", "to": "Zack", "data": {}}]
-    with omnigraph.connect(server.url) as graph:
+    with omnigraphdb.connect(server.url) as graph:
         told = graph.load(more, mode="append", branch="made", create_missing="Person")
         assert told.created == {"node:Person": 1}
     assert http.delete("/branches/made").status_code == 200
@@ -157,15 +159,15 @@ def test_a_load_creates_the_nodes_that_edges_name_when_asked(
     ("content", "headers", "status"),
     [
         (b'{"type": "Person"}', {"content-type": "text/csv"}, 415),
-        (b"x" * 100_001, {"content-type": "application/x-ndjson"}, 413),
-        (gzip.compress(b" " * 5_000_000), {"content-encoding": "gzip"}, 413),
-        (b"no gzip", {"content-encoding": "gzip"}, 400),
-        (gzip.compress(b"{}")[:-5], {"content-encoding": "gzip"}, 400),
-        (b"{}", {"content-encoding": "br"}, 415),
-        (b"not json\n", {}, 400),
-        (b'{"type": "Persn", "data": {}}\n', {}, 400),
-        (b'{"type": "Person", "data": {"nme": 1}}\n', {}, 400),
-        (b"\xff\xfe\n", {}, 400),
+        (b"x" * 100_001, LINES, 413),
+        (gzip.compress(b" " * 5_000_000), LINES | {"content-encoding": "gzip"}, 413),
+        (b"no gzip", LINES | {"content-encoding": "gzip"}, 400),
+        (gzip.compress(b"{}")[:-5], LINES | {"content-encoding": "gzip"}, 400),
+        (b"{}", LINES | {"content-encoding": "br"}, 415),
+        (b"not json\n", LINES, 400),
+        (b'{"type": "Persn", "data": {}}\n', LINES, 400),
+        (b'{"type": "Person", "data": {"nme": 1}}\n', LINES, 400),
+        (b"\xff\xfe\n", LINES, 400),
     ],
     ids=[
         "media",
@@ -261,13 +263,15 @@ def test_stored_queries_run_by_name(http: httpx.Client) -> None:
     }
     assert listed["add"]["params"] == [{"name": "n", "kind": "string", "nullable": False}]
     assert listed["add"]["description"] == "Add one."
-    for body in (b"", b"null", b"{}"):
-        assert http.post("/queries/names", content=body).json()["query_name"] == "names"
+    typed = {"content-type": "application/json"}
+    for body, headers in ((b"", {}), (b"null", typed), (b"{}", typed)):
+        done = http.post("/queries/names", content=body, headers=headers)
+        assert done.json()["query_name"] == "names"
     done = http.post("/queries/add", json={"params": {"n": "Stored"}}).json()
     assert done["commit"]["kind"] == "mutation"
     wrong = http.post("/queries/add", json={"params": {"n": "X"}, "expect_mutation": False})
     assert wrong.status_code == 400
-    assert "omnigraph mutate" in wrong.json()["hint"]
+    assert "omnigraphdb mutate" in wrong.json()["hint"]
     old = http.post("/queries/add", json={"params": {"n": "X"}, "snapshot": "1"})
     assert old.status_code == 400
     assert http.post("/queries/add", json={"params": {}}).json()["param"]["name"] == "n"
@@ -398,7 +402,7 @@ def test_a_server_killed_inside_a_write_leaves_it_whole_or_absent(
     with serving(*words, log=tmp_path / "log2") as server, server.client() as http:
         assert ("Cut" in names(http)) == (at is Failpoint.TABLES_COMMITTED)
         assert add(http, "Next").status_code == 200
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         assert not graph.doctor()
 
 
@@ -418,6 +422,14 @@ def test_a_server_heals_itself_after_a_failed_publish(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+def wait_for_drain(http: httpx.Client) -> None:
+    """Wait until the server has taken a signal."""
+    deadline = SYSTEM.monotonic() + 20
+    while http.get("/healthz").status_code != 503:
+        assert SYSTEM.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_signal_lets_writes_end(tmp_path: Path) -> None:
     place = make_graph(tmp_path / "g")
     server = start_server(str(place), "--unauthenticated", log=tmp_path / "log")
@@ -426,8 +438,16 @@ def test_a_signal_lets_writes_end(tmp_path: Path) -> None:
             waiting = pool.submit(add, http, "Late")
             wait_for_writers(http, 1)
             server.process.send_signal(signal.SIGTERM)
+            wait_for_drain(http)
+            for turned_away in (http.get("/snapshot"), add(http, "Later"), http.get("/readyz")):
+                assert turned_away.status_code == 503
+                assert turned_away.json()["kind"] == "not_ready"
         assert waiting.result().status_code == 200
         assert server.process.wait(30) == 0
+    with omnigraphdb.open(place) as graph:
+        people = {row["p.name"] for row in graph.query(NAMES).rows}
+    assert "Late" in people
+    assert "Later" not in people
     assert server.process.stdout is not None
     server.process.stdout.close()
 

@@ -15,8 +15,9 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-import omnigraph
-from omnigraph.surfaces.mcp.tools import BUILT_IN
+import omnigraphdb
+from omnigraphdb.surfaces.mcp.tools import BUILT_IN
+from tests.support.lying_server import lying, spell
 from tests.support.served import ADD, NAMES, ServerProcess, make_graph, serving
 from tests.surfaces.test_http_writes import locked
 
@@ -214,11 +215,14 @@ def test_the_gates_come_before_the_protocol(server: ServerProcess) -> None:
             {"host": "evil.example"},
             {"origin": "https://evil.example"},
             {"origin": "null"},
+            {"origin": "http://localhost:3000"},
+            {"origin": server.url, "sec-fetch-site": "same-site"},
         ):
             refused = http.post("/mcp", json=call, headers=headers)
             assert refused.status_code == 403, headers
             assert refused.json()["request_id"]
-        assert http.post("/mcp", json=call, headers={"origin": "http://localhost:3000"}).is_success
+        own = {"origin": server.url}
+        assert http.post("/mcp", json=call, headers=own).is_success
 
 
 # ---- over stdio
@@ -226,7 +230,7 @@ def test_the_gates_come_before_the_protocol(server: ServerProcess) -> None:
 
 def stdio(*words: str, **environment: str) -> StdioServerParameters:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("OMNIGRAPH_")}
-    arguments = ["-m", "omnigraph", "mcp", *words]
+    arguments = ["-m", "omnigraphdb", "mcp", *words]
     return StdioServerParameters(command=sys.executable, args=arguments, env=kept | environment)
 
 
@@ -250,7 +254,7 @@ def test_an_agent_writes_to_its_branch_and_a_person_merges_it(folder: Path) -> N
             assert elsewhere.is_error
             assert "leave branch out" in elsewhere.structured_content["hint"]
             done = await client.call_tool("mutate", given, progress_callback=note)
-            assert done.structured_content["branch"] == "agent/ada-bot/s1"
+            assert done.structured_content["branch"] == "agent/ada.20bot/s1"
             seen = await client.call_tool("query", {"query": NAMES})
             assert {"p.name": "Eve"} in seen.structured_content["rows"]
             await cancel_a_write(client, place)
@@ -261,7 +265,7 @@ def test_an_agent_writes_to_its_branch_and_a_person_merges_it(folder: Path) -> N
     assert [one["id"] for one in proposed["diff"]["changes"]][:2] == ["Eve", "Late"]
     assert proposed["merge"]["outcome"] in ("fast_forward", "merged")
     assert not proposed["merge"]["conflicts"]
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         assert "Eve" not in str(graph.query(NAMES).rows)
         graph.merge(proposed["branch"], actor="a person")
         head = graph.commits(branch=proposed["branch"])[0]
@@ -271,7 +275,7 @@ def test_an_agent_writes_to_its_branch_and_a_person_merges_it(folder: Path) -> N
 
 async def cancel_a_write(client: Client, place: Path) -> None:
     """A call that is cancelled leaves the session usable, and a write that was begun is done whole."""
-    with locked(place, "agent/ada-bot/s1"):
+    with locked(place, "agent/ada.20bot/s1"):
         with anyio.move_on_after(1) as scope:
             await client.call_tool("mutate", {"query": ADD, "params": {"n": "Late"}})
         assert scope.cancelled_caught
@@ -282,6 +286,27 @@ async def cancel_a_write(client: Client, place: Path) -> None:
             return
         await anyio.sleep(0.1)
     raise AssertionError("a write that was begun did not end")
+
+
+def test_a_server_that_answers_pages_is_an_error_of_each_call_over_stdio() -> None:
+    """The session lives on, the address and the beginning of the page are told, and a write may have been done."""
+    page = spell(b"<html>\x1b[31mSign in</html>", media="text/html")
+
+    async def main(url: str) -> None:
+        async with Client(stdio("--server", url)) as client:
+            calls = {"query": (NAMES, "nothing was changed"), "mutate": (ADD, "is unknown")}
+            for tool, (query, effects) in calls.items():
+                answer = await client.call_tool(tool, {"query": query})
+                assert answer.is_error
+                text = answer.structured_content["error"]
+                assert f"'{url}' got the answer 200 with 'text/html'" in text
+                assert "\\u001b[31mSign in" in text
+                assert "\x1b" not in str(answer.content)
+                assert answer.structured_content["hint"]
+                assert text.endswith(effects)
+
+    with lying(lambda _: page) as liar:
+        anyio.run(main, liar.url)
 
 
 def test_a_server_is_given_to_an_agent_over_stdio(server: ServerProcess) -> None:

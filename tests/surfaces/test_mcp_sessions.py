@@ -9,17 +9,18 @@ import anyio
 import pytest
 from mcp import Client
 
-import omnigraph
-from omnigraph.errors import QueryError
-from omnigraph.surfaces.cli.agents import open_backend
-from omnigraph.surfaces.http.admission import Admission
-from omnigraph.surfaces.http.agents import LocalBackend
-from omnigraph.surfaces.http.gate import Gate
-from omnigraph.surfaces.http.served import Served, ServedGraph
-from omnigraph.surfaces.mcp.paging import BYTES_MAX
-from omnigraph.surfaces.mcp.server import NOTICE, make_server
-from omnigraph.surfaces.mcp.session import Outcome, Session
-from omnigraph.surfaces.mcp.tools import QueryTools
+import omnigraphdb
+from omnigraphdb.errors import QueryError
+from omnigraphdb.manifest.names import find_broken_rule
+from omnigraphdb.surfaces.cli.agents import open_backend
+from omnigraphdb.surfaces.http.admission import Admission
+from omnigraphdb.surfaces.http.agents import LocalBackend
+from omnigraphdb.surfaces.http.gate import Gate
+from omnigraphdb.surfaces.http.served import Served, ServedGraph
+from omnigraphdb.surfaces.mcp.paging import BYTES_MAX
+from omnigraphdb.surfaces.mcp.server import NOTICE, make_server
+from omnigraphdb.surfaces.mcp.session import Outcome, Session
+from omnigraphdb.surfaces.mcp.tools import QueryTools
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  note: String? }
@@ -32,7 +33,7 @@ ADD = "query add($n: String) { insert Person { name: $n } }"
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("sessions") / "g"
-    with omnigraph.init(made, SCHEMA) as graph:
+    with omnigraphdb.init(made, SCHEMA) as graph:
         people = [
             {"type": "Person", "data": {"name": f"p{n:04d}", "age": n % 90}} for n in range(250)
         ]
@@ -66,7 +67,7 @@ def test_rows_come_in_pages_of_one_state(session: Session, place: Path) -> None:
     first = ask(session, "query", query=ALL)
     assert (first["page"]["rows"], first["page"]["total"]) == (100, 250)
     assert "cursor" in first["page"]["note"]
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.mutate(ADD, {"n": "p0000a"})
     seen, cursor = list(first["rows"]), first["page"]["next_cursor"]
     while cursor is not None:
@@ -150,7 +151,7 @@ def open_pair(place: Path, actor: str, *, read_only: bool = False) -> Session:
     folder = place.parent / "queries"
     folder.mkdir(exist_ok=True)
     (folder / "stored.gq").write_text(TWO_TOOLS)
-    graph = omnigraph.open(place, policy=QUERY_RULES)
+    graph = omnigraphdb.open(place, policy=QUERY_RULES)
     found = ServedGraph(id="default", graph=graph, queries=graph.stored_queries(folder))
     served = Served(
         graphs={"default": found},
@@ -287,7 +288,7 @@ def test_an_agent_leaves_main_when_it_is_told_to(place: Path) -> None:
     assert done["branch"] == "agent/bot/m1" == session.branch
     proposed = ask(session, "propose")
     assert proposed["diff"]["stats"]["inserts"] == 1
-    assert "omnigraph branch merge agent/bot/m1" in proposed["next"]
+    assert "omnigraphdb branch merge agent/bot/m1" in proposed["next"]
 
 
 def test_a_denied_agent_is_told_of_a_branch_that_it_may_make(place: Path) -> None:
@@ -303,7 +304,7 @@ rules:
   - id: makes
     allow: { actors: { group: agents }, actions: [branch_create], target_branch_scope: unprotected }
 """
-    with omnigraph.open(place, policy=policy) as graph:
+    with omnigraphdb.open(place, policy=policy) as graph:
         served = Served(
             graphs={},
             default=None,
@@ -369,7 +370,7 @@ def test_instructions_in_data_come_back_as_data(session: Session) -> None:
             assert json.loads(said[0])["rows"] == [{"name": order}]
             assert said[1] == NOTICE
             assert found.meta is not None
-            assert found.meta["omnigraph/content"] == "data"
+            assert found.meta["omnigraphdb/content"] == "data"
 
     anyio.run(talk)
 
@@ -409,7 +410,7 @@ def test_a_stored_query_says_whether_it_is_a_tool_and_what_the_tool_is_called(
     assert "list_people" in tools
     assert not tools & {"hidden", "names"}
     assert ask(session, "list_people", limit=1)["rows"] == [{"name": "p0000"}]
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         stored = graph.stored_queries(tmp_path)
         assert stored.query("hidden").rows[0]["people"] >= 250
 
@@ -429,8 +430,25 @@ def test_an_option_that_mcp_does_not_know_is_refused(
 ) -> None:
     (tmp_path / "stored.gq").write_text(STORED.replace("expose: false", option))
     with (
-        omnigraph.open(place) as graph,
+        omnigraphdb.open(place) as graph,
         pytest.raises(QueryError, match="option of @mcp") as caught,
     ):
         graph.stored_queries(tmp_path)
     assert caught.value.code == "T64"
+
+
+ODD_NAMES = (
+    "a b", "a-b", "a  b", "a\tb", "a.b", "a/b", "a.20b", "-a", "a-", "", "x", ".", "..", "é", "e\u0301", "x" * 64, " " * 64,
+    " " * 63 + "x", "a .lock", ".lock", "\ud800", "agent", ".digest-9fb0029eb5555577d30fd5994f89ad31",
+)  # fmt: skip
+
+
+def test_two_sessions_never_share_a_branch(place: Path) -> None:
+    backend = open_backend(str(place), "bot", None, read_only=True)
+    names = [Session(backend, name, own_branch=True).branch for name in ODD_NAMES]
+    assert len(set(names)) == len(ODD_NAMES)
+    for name in names:
+        assert name is not None
+        assert find_broken_rule(name) is None, name
+    plain = "A-plain_name-0"
+    assert Session(backend, plain, own_branch=True).branch == f"agent/bot/{plain}"

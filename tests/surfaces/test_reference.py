@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph import errors
-from omnigraph.api.graph import Graph
-from omnigraph.api.snapshot import Snapshot
-from omnigraph.catalog.diff.codes import Code, Family
-from omnigraph.catalog.diff.steps import StepKind
-from omnigraph.engine.session.settings import DEPRECATED, Settings
-from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.parse import parse_findings
-from omnigraph.language.query.tokens import END, FUNCTIONS, HEADER, KEYWORDS, STRAY, scan
-from omnigraph.language.source import Source
-from omnigraph.manifest.records import ObjectType
-from omnigraph.storage import layout
+import omnigraphdb
+from omnigraphdb import errors
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.catalog.diff.codes import Code, Family
+from omnigraphdb.catalog.diff.steps import StepKind
+from omnigraphdb.engine.session.settings import DEPRECATED, Settings
+from omnigraphdb.language.query.codes import QueryCode
+from omnigraphdb.language.query.parse import parse_findings
+from omnigraphdb.language.query.tokens import END, FUNCTIONS, HEADER, KEYWORDS, STRAY, scan
+from omnigraphdb.language.source import Source
+from omnigraphdb.manifest.records import ObjectType
+from omnigraphdb.storage import layout
 from tests.support.query_grammar import Sentences, read_grammar
 from tests.support.reference import (
     REFERENCE,
+    advise,
     commands,
     error_classes,
     limit_reasons,
@@ -31,7 +32,7 @@ from tests.support.reference import (
     result_classes,
 )
 
-SOURCE = Path(omnigraph.__file__).parent
+SOURCE = Path(omnigraphdb.__file__).parent
 PAGES = sorted(REFERENCE.glob("*.md"))
 RENEW = "run `python -m tests.support.reference` and read what changed"
 
@@ -58,6 +59,11 @@ def test_every_error_class_is_listed_once() -> None:
     groups = [one for one in errors.OmniError.__subclasses__() if one in vars(errors).values()]
     known = [one.__name__ for group in groups for one in error_classes(group)]
     assert sorted(listed) == sorted(known)
+
+
+@pytest.mark.parametrize("error", error_classes(errors.OmniError), ids=lambda one: one.__name__)
+def test_every_error_class_says_what_to_do(error: type[errors.OmniError]) -> None:
+    assert error is errors.OmniError or advise(error)
 
 
 def test_every_code_the_code_raises_is_explained() -> None:
@@ -90,7 +96,7 @@ def test_every_variable_that_is_read_is_described() -> None:
 
 
 def test_every_limit_is_listed_with_its_reason() -> None:
-    names = [name for name, value in vars(omnigraph.limits).items() if name.isupper() and value]
+    names = [name for name, value in vars(omnigraphdb.limits).items() if name.isupper() and value]
     assert set(limit_reasons()) == set(names)
     for name in names:
         assert f"| `{name}` |" in page("settings")
@@ -100,7 +106,7 @@ def test_every_command_is_described() -> None:
     text = page("cli")
     assert commands()
     for words in commands():
-        assert f"### omnigraph {words}\n" in text
+        assert f"### omnigraphdb {words}\n" in text
 
 
 @pytest.mark.parametrize("holder", [Graph, Snapshot], ids=lambda holder: holder.__name__)
@@ -113,7 +119,7 @@ def test_every_public_member_of_a_handle_is_described(holder: type) -> None:
 
 def test_every_exported_name_is_in_the_reference() -> None:
     text = page("python") + page("errors") + page("schema")
-    exported = [name for name in omnigraph.__all__ if name != "errors"]
+    exported = [name for name in omnigraphdb.__all__ if name != "errors"]
     assert [name for name in exported if not re.search(rf"\b{name}\b", text)] == []
 
 
@@ -137,7 +143,7 @@ def test_every_kind_of_manifest_row_and_every_name_at_the_root_is_described() ->
 
 
 def test_every_annotation_of_the_schema_language_is_described() -> None:
-    from omnigraph.catalog.resolve.annotations import _ALLOWED
+    from omnigraphdb.catalog.resolve.annotations import _ALLOWED
 
     assert [name for name in (*_ALLOWED, "card") if f"`@{name}" not in page("schema")] == []
 

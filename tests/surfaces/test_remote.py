@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.errors import UserInputError
-from omnigraph.remote.graph import RemoteGraph
+import omnigraphdb
+from omnigraphdb.errors import UserInputError
+from omnigraphdb.remote.graph import RemoteGraph
 from tests.support.served import ADD, NAMES, make_graph, serving
 
 
@@ -17,7 +17,7 @@ from tests.support.served import ADD, NAMES, make_graph, serving
 class Both:
     """The same graph, at hand and served."""
 
-    here: omnigraph.Graph
+    here: omnigraphdb.Graph
     there: RemoteGraph
 
 
@@ -25,15 +25,15 @@ class Both:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("remote")
     place = make_graph(folder / "g")
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         graph.branch_create("review", actor="ada")
         for name in ("Cy", "Di", "Ed"):
             graph.mutate(ADD, {"n": name}, branch="review", actor="bo")
         graph.mutate('query up() { update Person set { age: 37 } where name = "Ada" }')
     with (
         serving(str(place), "--unauthenticated", log=folder / "log") as server,
-        omnigraph.open(place, read_only=True) as here,
-        omnigraph.connect(server.url) as there,
+        omnigraphdb.open(place, read_only=True) as here,
+        omnigraphdb.connect(server.url) as there,
     ):
         yield Both(here, there)
 
@@ -118,7 +118,7 @@ def test_a_stream_goes_on_after_a_commit_of_it(both: Both) -> None:
 
 
 def test_what_is_missing_is_explained(both: Both) -> None:
-    names = {name for name in dir(omnigraph.Graph) if not name.startswith("_")}
+    names = {name for name in dir(omnigraphdb.Graph) if not name.startswith("_")}
     missing = sorted(name for name in names if not hasattr(both.there, name))
     assert missing == [
         "assign", "changes_frame", "cleanup", "cleanup_preview", "describe", "diff_frame", "discard_recovery", "duckdb",
@@ -148,7 +148,7 @@ def test_a_dry_run_over_the_wire_writes_nothing(both: Both) -> None:
     record = {"type": "Person", "data": {"name": "Zoe"}}
     loaded = graph.load([record], mode="append", dry_run=True)
     assert (loaded.tables, loaded.commit) == ({"node:Person": 1}, None)
-    with pytest.raises(omnigraph.OmniError, match="agee"):
+    with pytest.raises(omnigraphdb.OmniError, match="agee"):
         graph.load([{"type": "Person", "data": {"agee": 1}}], mode="append", dry_run=True)
     assert both.here.commits() == before
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.branches import Branch
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.remote.graph import RemoteGraph
+import omnigraphdb
+from omnigraphdb.api.branches import Branch
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.remote.graph import RemoteGraph
 from tests.engine.test_odd_arguments import EMPTY_NAMES, SCHEMA, required
 from tests.support.odd_arguments import ODD, call_oddly, is_foreign, list_methods, try_call
 from tests.support.served import serving
@@ -48,7 +48,7 @@ def is_other_elsewhere(method: str, argument: str, kind: str) -> bool:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a graph."""
     made = tmp_path_factory.mktemp("odd-remote")
-    with omnigraph.init(made / "g", SCHEMA, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.init(made / "g", SCHEMA, config={"maintenance": "off"}) as graph:
         people = [{"type": "Person", "data": {"name": name, "age": 1}} for name in "ab"]
         graph.load([*people, {"edge": "Knows", "from": "a", "to": "b"}], mode="append")
         graph.ensure_indices()
@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(place: Path) -> Iterator[Graph]:
     """A copy of the graph at hand, with the same commits."""
     copytree(place / "g", place / "copy")
-    with omnigraph.open(place / "copy", config={"maintenance": "off"}) as graph:
+    with omnigraphdb.open(place / "copy", config={"maintenance": "off"}) as graph:
         yield graph
 
 
@@ -68,7 +68,7 @@ def copied(place: Path) -> Iterator[Graph]:
 def remote(place: Path, copied: Graph) -> Iterator[RemoteGraph]:
     """The graph, served."""
     words = (str(place / "g"), "--unauthenticated")
-    with serving(*words, log=place / "log") as server, omnigraph.connect(server.url) as found:
+    with serving(*words, log=place / "log") as server, omnigraphdb.connect(server.url) as found:
         yield found
         assert "Traceback" not in server.log.read_text()
 
@@ -76,7 +76,7 @@ def remote(place: Path, copied: Graph) -> Iterator[RemoteGraph]:
 @pytest.fixture(scope="module")
 def served(place: Path, remote: RemoteGraph) -> Iterator[Graph]:
     """What the server serves, to be looked at."""
-    with omnigraph.open(place / "g", read_only=True) as graph:
+    with omnigraphdb.open(place / "g", read_only=True) as graph:
         yield graph
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import GraphClosed, NotFound, OmniError, ServerUnreachable, UserInputError
-from omnigraph.remote.graph import RemoteGraph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import GraphClosed, NotFound, OmniError, ServerUnreachable, UserInputError
+from omnigraphdb.remote.graph import RemoteGraph
 from tests.support.served import ServerProcess, serving
 
 SCHEMA = """
@@ -68,7 +68,7 @@ DAYS = frozenset(name for name in VALUES if name.startswith(("a day", "a moment"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a graph, and a copy of it."""
     made = tmp_path_factory.mktemp("values")
-    with omnigraph.init(made / "g", SCHEMA, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.init(made / "g", SCHEMA, config={"maintenance": "off"}) as graph:
         graph.load([{"type": "Item", "data": {"key": "a"}}], mode="append")
     copytree(made / "g", made / "copy")
     return made
@@ -76,7 +76,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local(place: Path) -> Iterator[Graph]:
-    with omnigraph.open(place / "copy", config={"maintenance": "off"}) as graph:
+    with omnigraphdb.open(place / "copy", config={"maintenance": "off"}) as graph:
         yield graph
 
 
@@ -89,7 +89,7 @@ def server(place: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def remote(server: ServerProcess) -> Iterator[RemoteGraph]:
-    with omnigraph.connect(server.url) as graph:
+    with omnigraphdb.connect(server.url) as graph:
         yield graph
 
 
@@ -179,7 +179,7 @@ def test_a_commit_is_looked_for_by_its_name(local: Graph, remote: RemoteGraph, n
 
 @pytest.mark.parametrize("name", [".", "..", "{graph_id}"])
 def test_dots_do_not_lead_to_another_graph(server: ServerProcess, name: str) -> None:
-    with omnigraph.connect(server.url, graph=name) as graph, pytest.raises(OmniError) as caught:
+    with omnigraphdb.connect(server.url, graph=name) as graph, pytest.raises(OmniError) as caught:
         graph.snapshot()
     assert caught.value.kind == "user_input"
 
@@ -219,7 +219,7 @@ def test_a_page_of_the_feed_begins_where_one_at_hand_does(
 )  # fmt: skip
 def test_what_is_no_address_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(UserInputError) as caught:
-        omnigraph.connect(url)
+        omnigraphdb.connect(url)
     assert "secret" not in str(caught.value)
 
 
@@ -228,19 +228,19 @@ def test_a_token_that_no_header_spells_is_refused_and_not_repeated(
     server: ServerProcess, token: str
 ) -> None:
     with pytest.raises(UserInputError) as caught:
-        omnigraph.connect(server.url, token=token)
+        omnigraphdb.connect(server.url, token=token)
     assert "a-secret" not in str(caught.value)
 
 
 def test_a_password_in_an_address_is_not_shown() -> None:
-    with omnigraph.connect("http://me:secret@127.0.0.1:1") as graph:
+    with omnigraphdb.connect("http://me:secret@127.0.0.1:1") as graph:
         with pytest.raises(ServerUnreachable) as caught:
             graph.snapshot()
         assert "secret" not in f"{caught.value} {graph!r} {graph.uri}"
 
 
 def test_a_closed_handle_is_refused_alike(place: Path, server: ServerProcess) -> None:
-    handles: list[Any] = [omnigraph.connect(server.url), omnigraph.open(place / "copy")]
+    handles: list[Any] = [omnigraphdb.connect(server.url), omnigraphdb.open(place / "copy")]
     read = "query q() { match { $i: Item } return { $i.key } }"
     for graph in handles:
         graph.close()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph import Catalog, Graph
-from omnigraph.catalog.model import EdgeType, NodeType
+import omnigraphdb
+from omnigraphdb import Catalog, Graph
+from omnigraphdb.catalog.model import EdgeType, NodeType
 from tests.support.settled import assert_settled
 
 FOLDER = Path(__file__).parents[2] / "examples" / "schemas"
@@ -36,14 +36,14 @@ def test_commands_alone_bring_a_graph_through_its_life(name: str, tmp_path: Path
     answers = (FOLDER / name / "answers.csv").read_text()
     assert (tmp_path / "answers.csv").read_text() == answers
     assert (tmp_path / "again.csv").read_text() == answers
-    with omnigraph.open(tmp_path / "graph.omni") as graph:
+    with omnigraphdb.open(tmp_path / "graph.omni") as graph:
         assert_settled(graph)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_python_gives_the_answers_of_the_commands(name: str, tmp_path: Path) -> None:
     schema = FOLDER / name / "schema.pg"
-    with omnigraph.init(tmp_path / "g", schema, actor="ada") as graph:
+    with omnigraphdb.init(tmp_path / "g", schema, actor="ada") as graph:
         graph.load(FOLDER / name / "data.jsonl", mode="append")
         graph.branch_create("review")
         apply_changes(graph, (FOLDER / name / "changes.txt").read_text())
@@ -52,7 +52,7 @@ def test_python_gives_the_answers_of_the_commands(name: str, tmp_path: Path) -> 
         assert ask(graph, name) == (FOLDER / name / "answers.csv").read_text()
         exported = list(graph.export())
         assert_settled(graph)
-    with omnigraph.init(tmp_path / "copy", schema) as copy:
+    with omnigraphdb.init(tmp_path / "copy", schema) as copy:
         copy.load(exported, mode="append")
         assert ask(copy, name) == (FOLDER / name / "answers.csv").read_text()
         assert list(copy.export()) == exported
@@ -74,7 +74,7 @@ def ask(graph: Graph, name: str) -> str:
 
 
 def test_together_they_use_every_type_and_constraint() -> None:
-    catalogs = [omnigraph.parse_schema(FOLDER / name / "schema.pg") for name in NAMES]
+    catalogs = [omnigraphdb.parse_schema(FOLDER / name / "schema.pg") for name in NAMES]
     assert len(catalogs) == 9
     types = {re.sub(r"\(.*\)|\?", "", shown) for one in catalogs for shown in _types(one)}
     scalars = {"String", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime"}

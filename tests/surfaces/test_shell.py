@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.runtime import SYSTEM
-from omnigraph.surfaces.cli.shell.statements import cut_statements, is_finished
+import omnigraphdb
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.surfaces.cli.shell.statements import cut_statements, is_finished
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
 ADD = 'insert Person { name: "Ada" age: 36 }'
@@ -24,13 +24,13 @@ SECONDS_MAX = 60
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     return str(tmp_path / "g")
 
 
 def pipe(uri: str, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Send statements through a pipe."""
-    command = [sys.executable, "-m", "omnigraph", "shell", uri, *options]
+    command = [sys.executable, "-m", "omnigraphdb", "shell", uri, *options]
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
@@ -159,7 +159,7 @@ def test_a_failure_is_told_where_it_is_and_the_rest_is_run(uri: str) -> None:
 
 
 def test_the_past_is_read_and_not_written(uri: str) -> None:
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         before = graph.mutate(f"query a() {{ {ADD} }}").commit
         graph.mutate('query b() { insert Person { name: "Bo" } }')
     assert before is not None
@@ -200,11 +200,11 @@ def test_named_queries_and_their_parameters_are_completed(uri: str, tmp_path: Pa
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from omnigraph.surfaces.cli.shell.prompt import SchemaCompleter
-    from omnigraph.surfaces.cli.shell.session import Session
+    from omnigraphdb.surfaces.cli.shell.prompt import SchemaCompleter
+    from omnigraphdb.surfaces.cli.shell.session import Session
 
     (tmp_path / "people.gq").write_text(NAMED)
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         session = Session(graph)
         session.name_queries(str(tmp_path / "people.gq"))
         completer = SchemaCompleter(session)
@@ -232,7 +232,7 @@ class Terminal:
         self._file, theirs = pty.openpty()
         kept = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24", "OMNIGRAPH_HOME": str(home)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "omnigraph", "shell", uri],
+            [sys.executable, "-m", "omnigraphdb", "shell", uri],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -315,13 +315,13 @@ def test_a_talk_on_a_terminal(terminal: Terminal, uri: str, tmp_path: Path) -> N
     terminal.send("\x04")
     assert terminal.wait() == 0
     assert ADD in (tmp_path / "home" / "shell_history").read_text()
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         assert [row["p.name"] for row in graph.query(f"query q() {{ {ASK} }}")] == ["Ada"]
 
 
 def test_the_command_alone_shows_its_help() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "omnigraph"], capture_output=True, text=True, timeout=SECONDS_MAX
+        [sys.executable, "-m", "omnigraphdb"], capture_output=True, text=True, timeout=SECONDS_MAX
     )
     assert "Traceback" not in done.stderr
     assert "shell" in done.stdout + done.stderr

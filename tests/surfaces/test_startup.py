@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person\n"
 ASK = 'query q() { match { $p: Person { name: "Ada" } } return { $p.age } }\n'
 PROGRAM = """
 import json, sys
-from omnigraph.__main__ import run
-sys.argv = ["omnigraph", *sys.argv[1:]]
+from omnigraphdb.__main__ import run
+sys.argv = ["omnigraphdb", *sys.argv[1:]]
 try:
     run()
 except SystemExit as end:
@@ -42,14 +42,22 @@ NEVER = (
     "ulid",
     "numpy.ma",
     "importlib.metadata",
-    "omnigraph.spark",
-    "omnigraph.spark_jobs",
+    "omnigraphdb.spark",
+    "omnigraphdb.spark_jobs",
 )
-NO_GRAPH = (*NEVER, "pyarrow", "lance", "numpy", "obstore", "omnigraph.engine", "omnigraph.storage")
+NO_GRAPH = (
+    *NEVER,
+    "pyarrow",
+    "lance",
+    "numpy",
+    "obstore",
+    "omnigraphdb.engine",
+    "omnigraphdb.storage",
+)
 FOREIGN_VERBS = tuple(
-    f"omnigraph.engine.{name}" for name in ("merge", "history", "schema", "analytics", "diff")
+    f"omnigraphdb.engine.{name}" for name in ("merge", "history", "schema", "analytics", "diff")
 )
-READ = (*NEVER, *FOREIGN_VERBS, "omnigraph.engine.maintenance", "omnigraph.engine.write")
+READ = (*NEVER, *FOREIGN_VERBS, "omnigraphdb.engine.maintenance", "omnigraphdb.engine.write")
 WRITE = (*NEVER, *FOREIGN_VERBS)
 
 
@@ -59,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("startup")
     (made / "people.pg").write_text(SCHEMA)
     (made / "people.gq").write_text(ASK)
-    with omnigraph.init(made / "g", SCHEMA) as graph:
+    with omnigraphdb.init(made / "g", SCHEMA) as graph:
         graph.load([{"type": "Person", "data": {"name": "Ada", "age": 36}}], mode="append")
     return made
 
@@ -80,21 +88,21 @@ def loaded(
 
 
 COMMANDS = {
-    "help": (("--help",), NO_GRAPH, 60),
+    "help": (("--help",), NO_GRAPH, 61),
     "version": (("version",), NO_GRAPH, 50),
-    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 105),
-    "fmt": (("fmt", "people.gq"), NO_GRAPH, 105),
+    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 107),
+    "fmt": (("fmt", "people.gq"), NO_GRAPH, 107),
     "plan of files": (
         ("schema", "plan", "--from", "people.pg", "--to", "people.pg"),
         NO_GRAPH,
-        105,
+        107,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 325),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 322),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 335),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 330),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        365,
+        376,
     ),
 }
 
@@ -107,7 +115,7 @@ def test_a_command_loads_what_it_needs(folder: Path, name: str) -> None:
         module for module in found if module in foreign or module.startswith(_below(foreign))
     )
     assert wrong == []
-    assert len([module for module in found if module.partition(".")[0] == "omnigraph"]) <= most
+    assert len([module for module in found if module.partition(".")[0] == "omnigraphdb"]) <= most
 
 
 def _below(packages: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,10 +123,10 @@ def _below(packages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def test_branches_are_completed_without_lance(folder: Path) -> None:
-    typed = "omnigraph query --store g --branch ma"
-    asked = {"_OMNIGRAPH_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": "5"}
+    typed = "omnigraphdb query --store g --branch ma"
+    asked = {"_OMNIGRAPHDB_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": "5"}
     found = loaded(folder, environment=asked)
-    heavy = {"lance", "pyarrow", "numpy", "obstore", "pandas", "pydantic", "omnigraph.engine"}
+    heavy = {"lance", "pyarrow", "numpy", "obstore", "pandas", "pydantic", "omnigraphdb.engine"}
     assert sorted(found & heavy) == []
 
 
@@ -131,7 +139,7 @@ def test_a_command_loads_the_same_where_pandas_is_not_installed(folder: Path, na
 
 def test_pandas_is_there_for_who_asks_for_spark() -> None:
     program = (
-        "from omnigraph.surfaces.cli.process import begin\nbegin()\n"
+        "from omnigraphdb.surfaces.cli.process import begin\nbegin()\n"
         "import pyarrow as pa\n"
         "assert not pa.lib._pandas_api.have_pandas\n"
         "import pyspark, pandas\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.reference import OPENAPI
 from tests.support.served import SCHEMA, serving
 
@@ -40,7 +40,7 @@ def run(*words: str, **more: str) -> None:
 
 def test_the_client_tells_the_story(tmp_path: Path) -> None:
     node = find_node()
-    omnigraph.init(tmp_path / "g", SCHEMA).close()
+    omnigraphdb.init(tmp_path / "g", SCHEMA).close()
     with serving(str(tmp_path / "g"), "--unauthenticated", log=tmp_path / "log") as server:
         run(node, "story.ts", server.url)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api import wire
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api import wire
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.wire import is_value
 from tests.support.commands import Run, runner
 from tests.support.reference import result_classes
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, ServerProcess, serving
@@ -19,69 +20,42 @@ from tests.support.shapes import fits
 SHAPES: dict[str, Any] = {
     "Baseline": wire.BaselineOutput,
     "Blob": wire.BlobOutput,
-    "Branch": wire.BranchOutput,
     "Change": wire.ChangeRecord,
     "ChangeBlock": wire.BlockRecord,
     "ChangePage": wire.FeedRecord,
     "ChangeStream": wire.BlockRecord,
-    "CleanupReport": wire.CleanupOutput,
-    "Commit": wire.CommitOutput,
     "Conflict": wire.ConflictOutput,
     "Description": wire.DescriptionOutput,
     "Diagnostic": wire.DiagnosticOutput,
     "Diff": wire.DiffRecord,
     "DiffDrawing": wire.DiffGraphOutput,
-    "DiffStats": wire.DiffStatsOutput,
-    "DiscardedRecovery": wire.DiscardedOutput,
     "EntityPath": wire.PathOutput,
     "Explanation": wire.ExplanationOutput,
     "EntityHistory": wire.HistoryRecord,
     "HistoryChange": wire.HistoryChangeRecord,
-    "HistoryGap": wire.HistoryGapOutput,
-    "ExportReport": wire.ExportOutput,
-    "IndexReport": wire.IndexListOutput,
-    "IndexStatus": wire.IndexOutput,
-    "Issue": wire.IssueOutput,
-    "Job": wire.JobOutput,
-    "KeptPolicy": wire.PolicyOutput,
-    "LoadResult": wire.LoadOutput,
-    "LogDrawing": wire.LogGraphOutput,
     "MergeResult": wire.MergePreviewOutput | wire.BranchMergeOutput,
-    "MutationResult": wire.ChangeOutput,
     "Neighbourhood": wire.NeighbourhoodOutput,
-    "OperationStatus": wire.OperationOutput,
-    "OptimizeReport": wire.OptimizeOutput,
-    "Part": wire.PartOutput,
     "Position": wire.PositionOutput,
     "QueryResult": wire.ReadOutput,
-    "RecoveryAudit": wire.RecoveryOutput,
-    "RecoverySidecar": wire.SidecarOutput,
-    "RelocateReport": wire.RelocateOutput,
-    "RepairReport": wire.RepairOutput,
-    "SchemaApplyResult": wire.SchemaApplyOutput,
     "SchemaPlan": wire.SchemaPlanOutput,
     "Scores": wire.ScoresOutput,
     "SparkScores": wire.ScoresOutput,
     "StoredQuery": wire.QueryCatalogEntry,
-    "TableCleaned": wire.CleanedTable,
-    "TableOptimized": wire.OptimizedTable,
-    "TableOutcome": wire.TableOutcome,
-    "TableRepaired": wire.RepairedTable,
-    "Tag": wire.TagOutput,
     "TypeDescription": wire.TypeState,
-    "ValueDescriptor": wire.ParamOutput,
 }
 
 
 def test_every_value_with_a_wire_form_has_a_shape() -> None:
-    assert {one.__name__ for one in result_classes() if hasattr(one, "to_dict")} == SHAPES.keys()
+    """A value declares its form at its fields; the others have a typed dictionary beside them."""
+    classes = {cls for cls in result_classes() if hasattr(cls, "to_dict")}
+    assert {cls.__name__ for cls in classes if not is_value(cls)} == SHAPES.keys()
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph with a branch that conflicts with main."""
     place = tmp_path_factory.mktemp("wire") / "g"
-    with omnigraph.init(place, SCHEMA) as graph:
+    with omnigraphdb.init(place, SCHEMA) as graph:
         graph.load(PEOPLE, mode="append")
         graph.branch_create("b")
         graph.mutate(ADD, {"n": "Cy"}, branch="b", idempotency_key="k")
@@ -101,7 +75,7 @@ def make_values(graph: Graph, folder: Path) -> Iterator[Any]:
     yield from graph.changes_stream()
     yield from graph.commits()
     yield graph.describe()
-    yield from omnigraph.lint("node A { }", "query q() { match { $a: B } return { $a.name } }")
+    yield from omnigraphdb.lint("node A { }", "query q() { match { $a: B } return { $a.name } }")
     yield graph.explain(NAMES, profile=True)
     yield graph.export_files(folder / "files")
     yield from graph.tags()
@@ -122,11 +96,11 @@ def make_values(graph: Graph, folder: Path) -> Iterator[Any]:
 
 def test_values_have_their_shapes(place: Path, tmp_path: Path) -> None:
     seen = set()
-    with omnigraph.open(place) as graph:
+    with omnigraphdb.open(place) as graph:
         for value in make_values(graph, tmp_path):
             name = type(value).__name__
             body = value.to_dict()
-            shape = SHAPES[name]
+            shape = type(value) if is_value(type(value)) else SHAPES[name]
             if name == "MergeResult":
                 shape = wire.MergePreviewOutput if "dry_run" in body else wire.BranchMergeOutput
             fits(shape, body)
@@ -195,7 +169,7 @@ def test_three_surfaces_show_the_same_keys(
 ) -> None:
     call, words, (method, path, body) = READS[name]
     run: Run = runner(monkeypatch, capsys)
-    with omnigraph.open(place, read_only=True) as graph:
+    with omnigraphdb.open(place, read_only=True) as graph:
         here = list_keys(json.loads(json.dumps(call(graph))))
     typed = list_keys(run(*words, "--store", str(place), "--json").json)
     with server.client() as http:

@@ -14,18 +14,18 @@ import polars
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-import omnigraph
-from omnigraph.policy import PolicyEngine
+import omnigraphdb
+from omnigraphdb.policy import PolicyEngine
 
 
-def opening(graph: omnigraph.Graph) -> None:
-    reveal_type(omnigraph.init("g", "node A {}"))  # Graph
-    reveal_type(omnigraph.init(Path("g"), Path("a.pg"), exist_ok=True, actor="ada"))  # Graph
-    reveal_type(omnigraph.open("g", read_only=True))  # Graph
-    reveal_type(omnigraph.parse_schema("node A {}"))  # Catalog
-    reveal_type(omnigraph.lint(Path("a.pg"), Path("a.gq")))  # list[Diagnostic]
-    reveal_type(omnigraph.relocate("g"))  # RelocateReport
-    reveal_type(omnigraph.discard_recovery("g", "01"))  # DiscardedRecovery
+def opening(graph: omnigraphdb.Graph) -> None:
+    reveal_type(omnigraphdb.init("g", "node A {}"))  # Graph
+    reveal_type(omnigraphdb.init(Path("g"), Path("a.pg"), exist_ok=True, actor="ada"))  # Graph
+    reveal_type(omnigraphdb.open("g", read_only=True))  # Graph
+    reveal_type(omnigraphdb.parse_schema("node A {}"))  # Catalog
+    reveal_type(omnigraphdb.lint(Path("a.pg"), Path("a.gq")))  # list[Diagnostic]
+    reveal_type(omnigraphdb.relocate("g"))  # RelocateReport
+    reveal_type(omnigraphdb.discard_recovery("g", "01"))  # DiscardedRecovery
     reveal_type(graph.on("review"))  # Graph
     reveal_type(graph.with_policy(PolicyEngine.load_graph("version: 1")))  # Graph
     reveal_type(graph.with_policy(None))  # Graph
@@ -37,7 +37,7 @@ def opening(graph: omnigraph.Graph) -> None:
         reveal_type(opened)  # Graph
 
 
-def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) -> None:
+def reading(graph: omnigraphdb.Graph, commit: omnigraphdb.Commit, moment: datetime) -> None:
     result = graph.query(Path("a.gq"), "friends", {"who": "Ada"}, branch="review", at=commit)
     reveal_type(result)  # QueryResult
     reveal_type(graph.query("…", {"who": "Ada"}, at=7))  # QueryResult
@@ -84,7 +84,7 @@ def reading(graph: omnigraph.Graph, commit: omnigraph.Commit, moment: datetime) 
 
 
 def writing(
-    graph: omnigraph.Graph,
+    graph: omnigraphdb.Graph,
     lines: IO[bytes],
     stream: Iterator[dict[str, Any]],
     arrow: pa.Table,
@@ -117,7 +117,7 @@ def writing(
     reveal_type(loaded.commit)  # Commit | None
 
 
-def history(graph: omnigraph.Graph) -> None:
+def history(graph: omnigraphdb.Graph) -> None:
     reveal_type(graph.branches(compare=True))  # list[Branch]
     reveal_type(graph.branch("review").ahead)  # int | None
     reveal_type(graph.log_drawing(["main"], limit=3))  # LogDrawing
@@ -160,17 +160,17 @@ def history(graph: omnigraph.Graph) -> None:
     reveal_type(merged.conflicts)  # tuple[Conflict, ...]
 
 
-def failing(graph: omnigraph.Graph) -> None:
+def failing(graph: omnigraphdb.Graph) -> None:
     try:
         graph.merge("review")
-    except omnigraph.MergeConflicts as error:
+    except omnigraphdb.MergeConflicts as error:
         reveal_type(error.conflicts[0].row_id)  # str | None
         reveal_type(error.kind)  # str
         reveal_type(error.hint)  # str | None
         reveal_type(error.details)  # dict[str, Any]
 
 
-def keeping(graph: omnigraph.Graph) -> None:
+def keeping(graph: omnigraphdb.Graph) -> None:
     reveal_type(graph.schema_plan("node A {}"))  # SchemaPlan
     reveal_type(graph.schema_from({"City": arrow}))  # SchemaProposal
     reveal_type(graph.schema_apply(Path("a.pg")))  # SchemaApplyResult
@@ -186,7 +186,7 @@ def keeping(graph: omnigraph.Graph) -> None:
     reveal_type(graph.doctor()[0].message)  # str
     reveal_type(graph.recoveries())  # list[RecoveryAudit]
     reveal_type(graph.jobs())  # list[Job]
-    with omnigraph.Cancellation(seconds=1.5) as guard:
+    with omnigraphdb.Cancellation(seconds=1.5) as guard:
         reveal_type(guard)  # Cancellation
         reveal_type(guard.cancel())  # None
         reveal_type(guard.is_over)  # bool

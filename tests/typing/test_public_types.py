@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.reference import list_members
 
 ROOT = Path(__file__).parents[2]
@@ -19,13 +19,13 @@ STUBS = Path(__file__).with_name("stubs")
 LINE = re.compile(r"^ *reveal_type\((?P<expression>.*)\)  # (?P<type>.+)$")
 JSON_VALUES = re.compile(r"(dict|Mapping|list|tuple)\[(str, |Any, )?Any\]")
 WRONG = (
-    "omnigraph.Grahp",
-    'omnigraph.open("g").load([], mode="apend")',
-    'omnigraph.open("g").merge("side", granularity="cell")',
-    'omnigraph.open("g").export_files("out", format="xml")',
-    'omnigraph.open("g").diff("main", "side", kinds=["nodes"])',
-    'omnigraph.open("g").changes(ops=["upsert"])',
-    'omnigraph.connect("http://g").load([], mode="apend")',
+    "omnigraphdb.Grahp",
+    'omnigraphdb.open("g").load([], mode="apend")',
+    'omnigraphdb.open("g").merge("side", granularity="cell")',
+    'omnigraphdb.open("g").export_files("out", format="xml")',
+    'omnigraphdb.open("g").diff("main", "side", kinds=["nodes"])',
+    'omnigraphdb.open("g").changes(ops=["upsert"])',
+    'omnigraphdb.connect("http://g").load([], mode="apend")',
 )
 """Names and values that are misspelt: an editor marks each of them."""
 FRAMES = re.compile(r"\b(query_frame|diff_frame|changes_frame|vertices|edges)\b")
@@ -37,9 +37,9 @@ Revealed = Mapping[str, Mapping[int, str]]
 @pytest.fixture(scope="module")
 def attributes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that reveals every attribute of every public class, and ends with what is wrong."""
-    lines = ["import omnigraph", ""]
+    lines = ["import omnigraphdb", ""]
     for number, (name, class_) in enumerate(_public_classes()):
-        lines.append(f"def _see{number}(value: omnigraph.{name}) -> None:")
+        lines.append(f"def _see{number}(value: omnigraphdb.{name}) -> None:")
         lines += [f"    reveal_type(value.{one})" for one in _attributes(class_)] or ["    pass"]
     path = tmp_path_factory.mktemp("typing") / "attributes.py"
     path.write_text("\n".join([*lines, *WRONG, ""]))
@@ -47,8 +47,8 @@ def attributes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _public_classes() -> Iterator[tuple[str, type]]:
-    for name in sorted({*omnigraph.__all__, *omnigraph.errors.__all__}):
-        found = getattr(omnigraph, name)
+    for name in sorted({*omnigraphdb.__all__, *omnigraphdb.errors.__all__}):
+        found = getattr(omnigraphdb, name)
         if inspect.isclass(found):
             yield name, found
 
@@ -142,7 +142,7 @@ def _is_unknown(text: str) -> bool:
     return bool(re.search(r"^wrong|\bAny\b|\bUnknown\b", JSON_VALUES.sub(r"\1", text)))
 
 
-@pytest.mark.parametrize("class_", [omnigraph.Graph, omnigraph.Snapshot])
+@pytest.mark.parametrize("class_", [omnigraphdb.Graph, omnigraphdb.Snapshot])
 def test_every_verb_is_among_the_calls(class_: type) -> None:
     text = CALLS.read_text()
     quiet = {"close", "export", "export_lines", "export_files", "explain", "stream", "entity"}
@@ -152,7 +152,7 @@ def test_every_verb_is_among_the_calls(class_: type) -> None:
 
 
 def test_every_name_is_imported_on_use_and_listed() -> None:
-    lazy = {*omnigraph._HOMES} - {"open"}
-    assert lazy <= {*omnigraph.__all__}
-    assert sorted(omnigraph.__all__) == list(omnigraph.__all__)
-    assert [name for name in dir(omnigraph) if not hasattr(omnigraph, name)] == []
+    lazy = {*omnigraphdb._HOMES} - {"open"}
+    assert lazy <= {*omnigraphdb.__all__}
+    assert sorted(omnigraphdb.__all__) == list(omnigraphdb.__all__)
+    assert [name for name in dir(omnigraphdb) if not hasattr(omnigraphdb, name)] == []

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
-from omnigraph.display import (
+from omnigraphdb.display import (
     Grid,
     Sheet,
     Toned,

@@ -2,14 +2,14 @@
 
 import inspect
 import pickle
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-import omnigraph
-from omnigraph import errors
-from omnigraph.api import wire
-from omnigraph.errors import OmniError, Problem, data_error, did_you_mean, shorten
+import omnigraphdb
+from omnigraphdb import errors
+from omnigraphdb.api import wire
+from omnigraphdb.errors import OmniError, Problem, data_error, did_you_mean, shorten
 from tests.support.shapes import fits
 
 GROUPS = (
@@ -32,17 +32,23 @@ _SAMPLES: dict[str, Any] = {
     "conflicts": (),
     "dependants": ["b"],
     "waited": 60.0,
+    "seconds": 60.0,
 }
 
 
-def sample(kind: type[OmniError]) -> OmniError:
-    """Build an error of a class from facts of the right shape."""
-    arguments = {}
+def sample(kind: type[OmniError], *, nulls: bool = False) -> OmniError:
+    """Build an error of a class from facts of the right shape; with `nulls`, from None wherever a fact may be None."""
+    arguments: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind.__init__).parameters.items():
         if name == "self" or parameter.default is not inspect.Parameter.empty:
             continue
         text = parameter.annotation
-        arguments[name] = _SAMPLES.get(name, 7 if text is int else True if text is bool else "x")
+        if nulls and type(None) in get_args(text):
+            arguments[name] = None
+        else:
+            arguments[name] = _SAMPLES.get(
+                name, 7 if text is int else True if text is bool else "x"
+            )
     positional = [v for n, v in arguments.items() if _is_positional(kind, n)]
     keywords = {n: v for n, v in arguments.items() if not _is_positional(kind, n)}
     return kind(*positional, **keywords)
@@ -67,6 +73,11 @@ def test_an_error_belongs_to_one_group_and_survives_the_trip_between_processes(
     assert (again.kind, again.code, again.hint) == (error.kind, error.code, error.hint)
 
 
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_an_error_that_lacks_facts_has_the_declared_shape(kind: type[OmniError]) -> None:
+    fits(wire.ErrorBody, sample(kind, nulls=True).to_dict())
+
+
 def test_kinds_are_unique_but_for_the_group_of_not_found() -> None:
     named = [kind for kind in CLASSES if kind not in (errors.NotFoundError,)]
     kinds = [kind.kind for kind in named]
@@ -74,7 +85,7 @@ def test_kinds_are_unique_but_for_the_group_of_not_found() -> None:
 
 
 def test_every_error_is_importable_from_the_package() -> None:
-    assert all(getattr(omnigraph, kind.__name__) is kind for kind in CLASSES)
+    assert all(getattr(omnigraphdb, kind.__name__) is kind for kind in CLASSES)
 
 
 def test_the_wire_body_has_the_message_the_class_and_one_structured_field() -> None:
@@ -141,6 +152,9 @@ def test_a_lock_timeout_names_its_holder_as_far_as_it_is_known() -> None:
         "since": "2026-01-02T03:04:05Z",
     }
     assert "another writer holds it" in str(errors.LockTimeout("__schema_apply__", "main", 1))
+    lost = errors.LockLost("cleanup", "node:A", "b")
+    assert "cleanup lost the lock of node:A on branch 'b'" in str(lost)
+    assert (lost.kind, lost.hint) == ("lock_lost", "run it again")
     foreseen = errors.LockTimeout("node:A", "b", 60.0, holder=holder, turns=(5, 14.3))
     assert "cannot become free within 60 s" in str(foreseen)
     assert "5 more turns come before this one, and none of the last took less than 14 s" in str(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import InternalError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, fail, parked
+from omnigraphdb.errors import InternalError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, fail, parked
 
 ROOT = Path(__file__).parents[2]
 SITE = Failpoint.INIT_SCHEMA_WRITTEN
@@ -17,7 +17,7 @@ SITE = Failpoint.INIT_SCHEMA_WRITTEN
 
 def uses(folder: str) -> set[str]:
     """Names of failpoints that the sources below a folder mention."""
-    this = {Path(__file__), ROOT / "src/omnigraph/failpoints.py"}
+    this = {Path(__file__), ROOT / "src/omnigraphdb/failpoints.py"}
     texts = [p.read_text() for p in (ROOT / folder).rglob("*.py") if p not in this]
     return {name for text in texts for name in re.findall(r"Failpoint\.([A-Z0-9_]+)", text)}
 
@@ -89,7 +89,7 @@ def test_a_parked_thread_waits_until_it_is_released() -> None:
 
 def test_a_child_process_dies_where_it_is_told_to() -> None:
     program = (
-        "from omnigraph.failpoints import Failpoint, fail\n"
+        "from omnigraphdb.failpoints import Failpoint, fail\n"
         f"fail(Failpoint.{SITE.name})\nprint('once', flush=True)\nfail(Failpoint.{SITE.name})\nprint('twice')"
     )
     child = subprocess.run(

@@ -1,6 +1,6 @@
 """The layers hold for every import: at the top, inside functions, and by name through `import_module` and `Later`.
 
-import-linter reads import statements wherever they stand, but no strings: `import_module("omnigraph.spark_jobs.query")`
+import-linter reads import statements wherever they stand, but no strings: `import_module("omnigraphdb.spark_jobs.query")`
 points down a layer as well, and a wrong one would fail only when it is run.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 
-PACKAGE = Path(omnigraph.__file__).parent
+PACKAGE = Path(omnigraphdb.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 LOADERS = frozenset({"import_module", "Later"})
 FOREIGN = {
@@ -59,7 +59,7 @@ def loaded(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 ast.unparse(function).rpartition(".")[2] in LOADERS
             ):
                 yield node.lineno, name
-            case ast.Constant(value=str(text)) if re.fullmatch(r"omnigraph(\.\w+)+", text):
+            case ast.Constant(value=str(text)) if re.fullmatch(r"omnigraphdb(\.\w+)+", text):
                 yield node.lineno, text
 
 
@@ -81,28 +81,28 @@ def test_what_a_module_loads_lies_below_it() -> None:
 def is_below(own: str, name: str) -> bool:
     """Whether a module of one layer may load another, by its dotted name."""
     package, _, rest = name.partition(".")
-    if package != "omnigraph":
+    if package != "omnigraphdb":
         return own in FOREIGN.get(package, {own})
-    if own in ("__init__", "testing"):  # the door of the package, and what may import all of it
+    if own == "__init__":  # the door of the package
         return True
     target = rest.partition(".")[0]
-    return target == own or (target != "testing" and RANKS.get(target, -1) < RANKS[own])
+    return target == own or RANKS.get(target, -1) < RANKS[own]
 
 
 def test_every_package_has_a_layer() -> None:
-    packages = {layer_of(path) for path in MODULES} - {"__init__", "testing"}
+    packages = {layer_of(path) for path in MODULES} - {"__init__"}
     assert packages <= RANKS.keys()
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("def f():\n    from omnigraph.api import graph", "omnigraph.api.graph"),
-        ("def f():\n    import omnigraph.engine.attempt", "omnigraph.engine.attempt"),
-        ("import_module('omnigraph.spark').session()", "omnigraph.spark"),
+        ("def f():\n    from omnigraphdb.api import graph", "omnigraphdb.api.graph"),
+        ("def f():\n    import omnigraphdb.engine.attempt", "omnigraphdb.engine.attempt"),
+        ("import_module('omnigraphdb.spark').session()", "omnigraphdb.spark"),
         ("spark = importlib.import_module('pyspark.sql')", "pyspark.sql"),
         ("lance = Later('lance')", "lance"),
-        ("HOMES = {'Graph': 'omnigraph.api.graph'}", "omnigraph.api.graph"),
+        ("HOMES = {'Graph': 'omnigraphdb.api.graph'}", "omnigraphdb.api.graph"),
     ],
 )
 def test_the_reading_sees_imports_of_every_kind(text: str, name: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
+import omnigraphdb
 
-ROOT = Path(omnigraph.__file__).parent
+ROOT = Path(omnigraphdb.__file__).parent
 STORAGE = ROOT / "storage"
 
 MOVING = frozenset(
@@ -51,13 +51,15 @@ DOORS = frozenset(
         ("lance/rows.py", "LanceRows._commit"),
         ("lance/rows.py", "merge_rows"),
         ("lance/rows.py", "LanceRows._configure"),
+        ("lance/rows.py", "LanceRows._undo_cut_merge"),
         ("lance/rows.py", "LanceRows.create"),
         ("lance/tables.py", "LanceTables.create"),
         ("lance/files.py", "reclaim.work"),
+        ("lance/restores.py", "Restores._make"),
         ("lance/unofficial/drafts.py", "Drafts.make"),
     }
 )
-"""Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, behind drafts, whose HEAD is a copy on the local disk, and the named door."""
+"""Behind `commit_staged` and `restore`, behind `Rows`, behind cleanup, behind drafts and restores, whose HEAD is a copy on the local disk, and the named door."""
 
 ALLOWED = re.compile(r"# moves HEAD: \S.{9,}")
 """A line may exempt itself, with a reason."""

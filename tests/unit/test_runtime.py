@@ -2,7 +2,7 @@
 
 import re
 
-from omnigraph.runtime import SystemRuntime
+from omnigraphdb.runtime import SystemRuntime
 
 
 def test_ids_are_ulids_that_sort_in_the_order_they_were_made() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import pytest
 
-from omnigraph.values import dataclass, replace
+from omnigraphdb.values import dataclass, replace
 
 Decorator = Callable[..., Any]
 T = TypeVar("T")

@@ -86,7 +86,11 @@ export type BranchMergeOutput = {
 };
 
 /**
- * One branch; `ahead` and `behind` count commits against its parent.
+ * A live branch: its head, and the branch it was made from (None for main, and for a parent that is not shown).
+ *
+ * `ahead` counts the commits that its parent lacks, `behind` those of the parent that it lacks; None where they were
+ * not counted.
+ *
  */
 export type BranchOutput = {
     name: string;
@@ -97,6 +101,7 @@ export type BranchOutput = {
     head_actor?: string;
     ahead?: number;
     behind?: number;
+    replayed?: boolean;
 };
 
 /**
@@ -128,7 +133,7 @@ export type ChangeBlockOutput = {
 };
 
 /**
- * What a mutation did.
+ * The counts and the commit of a mutation; `commit` is None when nothing changed.
  */
 export type ChangeOutput = {
     branch: string;
@@ -137,11 +142,11 @@ export type ChangeOutput = {
     affected_edges: number;
     actor_id: string | null;
     commit: CommitOutput | null;
+    replayed?: boolean;
     columns?: Array<string>;
     rows?: Array<{
         [key: string]: unknown;
     }>;
-    replayed?: boolean;
 };
 
 /**
@@ -185,14 +190,15 @@ export type CommitListOutput = {
  */
 export type CommitOutput = {
     graph_commit_id: string;
-    manifest_branch: string | null;
-    manifest_version: number;
     parent_commit_id: string | null;
     merged_parent_commit_id: string | null;
+    manifest_branch: string | null;
     actor_id: string | null;
     created_at: number;
+    manifest_version: number;
     kind: string;
     tables: Array<string>;
+    batch_id?: string;
     message: string | null;
     group: string | null;
     recovery?: RecoveryOutput;
@@ -326,7 +332,7 @@ export type DiffRefusal = {
 };
 
 /**
- * How much differs.
+ * The number of entities that differ, by operation; `types_affected` are type names, sorted.
  */
 export type DiffStatsOutput = {
     inserts: number;
@@ -336,18 +342,22 @@ export type DiffStatsOutput = {
 };
 
 /**
- * A commit with its place in a drawing, and what points to it; `counts` only where they were asked for, null where history is gone.
+ * A commit with its place in a drawing, and the branches and tags that point to it.
+ *
+ * `counts` is None where the history is gone.
+ *
  */
 export type DrawnCommit = {
     graph_commit_id: string;
-    manifest_branch: string | null;
-    manifest_version: number;
     parent_commit_id: string | null;
     merged_parent_commit_id: string | null;
+    manifest_branch: string | null;
     actor_id: string | null;
     created_at: number;
+    manifest_version: number;
     kind: string;
     tables: Array<string>;
+    batch_id?: string;
     message: string | null;
     group: string | null;
     recovery?: RecoveryOutput;
@@ -499,6 +509,9 @@ export type ErrorOutput = {
     head_moved?: InterleavedOutput;
     table?: string;
     fork?: ForkProblem;
+    status?: string;
+    graphs_ready?: number;
+    graphs_quarantined?: number;
     outcome?: OutcomeOutput;
     request_id: string;
 };
@@ -595,7 +608,7 @@ export type HistoryChangeOutput = {
 };
 
 /**
- * A commit at which, and before which, a history cannot be read.
+ * A commit at which, and before which, a history cannot be read, and the reason.
  */
 export type HistoryGapOutput = {
     graph_commit_id: string;
@@ -608,7 +621,7 @@ export type HistoryGapOutput = {
 export type IdempotencyOutput = {
     key: string;
     branch: string;
-    commit_id: string;
+    commit_id: string | null;
 };
 
 /**
@@ -650,7 +663,7 @@ export type JobListOutput = {
 };
 
 /**
- * Long work; a dead job fell silent before it ended.
+ * Long work and how far it is; a dead job fell silent, because its process died or lost its store.
  */
 export type JobOutput = {
     job_id: string;
@@ -696,7 +709,7 @@ export type LaneOutput = {
 export type LimitOutput = {
     resource: string;
     limit: number;
-    actual: number;
+    actual?: number;
 };
 
 /**
@@ -747,7 +760,10 @@ export type LoadInput = {
 };
 
 /**
- * What a load did.
+ * The counts and the commit of a load.
+ *
+ * `tables` counts input records by table key, `created` the nodes that it made for its edges.
+ *
  */
 export type LoadOutput = {
     uri: string;
@@ -756,15 +772,15 @@ export type LoadOutput = {
     branch_created: boolean;
     mode: string;
     tables: Array<TableLoaded>;
-    total_rows: number;
     actor_id: string | null;
     commit: CommitOutput | null;
-    replayed?: boolean;
     engine: string;
     reason: string;
     pending_indexes: Array<string>;
     notes: Array<string>;
+    replayed?: boolean;
     created: Array<TableCreated>;
+    total_rows: number;
 };
 
 /**
@@ -788,7 +804,7 @@ export type LockOutput = {
 };
 
 /**
- * A page of a drawn history, newest first.
+ * A page of a drawn history, newest first; `next` is the commit after which the next page begins.
  */
 export type LogGraphOutput = {
     commits: Array<DrawnCommit>;
@@ -867,7 +883,7 @@ export type NeighbourhoodOutput = {
 };
 
 /**
- * How many entities differ.
+ * The number of entities that differ, by operation.
  */
 export type OperationCounts = {
     inserted: number;
@@ -885,14 +901,14 @@ export type OutcomeOutput = {
 };
 
 /**
- * One parameter of a stored query.
+ * A parameter or a result column: its name, and the values that it takes.
  */
 export type ParamOutput = {
     name: string;
     kind: string;
+    nullable: boolean;
     item_kind?: string;
     vector_dim?: number;
-    nullable: boolean;
     fields?: Array<ParamOutput>;
     choices?: Array<string>;
 };
@@ -954,7 +970,10 @@ export type PreconditionFailure = {
 };
 
 /**
- * How far a phase is; `total` is null while it is not known.
+ * How far a phase is: `done` of `total`, counted in `unit`; `total` is None while it is not known.
+ *
+ * `rows` and `bytes` are what the phase has handled so far, None where nobody counts them.
+ *
  */
 export type ProgressOutput = {
     phase: string;
@@ -1072,7 +1091,7 @@ export type RecoveryListOutput = {
 };
 
 /**
- * The recovery that made a commit.
+ * A recovered operation: what recovery did with it, and the commit that records it.
  */
 export type RecoveryOutput = {
     recovery_kind: string;
@@ -1111,22 +1130,22 @@ export type RowContentionOutput = {
 };
 
 /**
- * What applying a schema did.
+ * The steps and the commit of a schema change; `commit` is None when there was nothing to change.
  */
 export type SchemaApplyOutput = {
     uri: string;
-    supported: boolean;
-    applied: boolean;
-    step_count: number;
-    manifest_version: number;
     steps: Array<SchemaStep>;
+    manifest_version: number;
     actor_id: string | null;
     commit: CommitOutput | null;
-    replayed?: boolean;
+    supported: boolean;
     warnings: Array<string>;
     pending_indexes: Array<string>;
+    replayed?: boolean;
     engine: string;
     reason: string;
+    applied: boolean;
+    step_count: number;
 };
 
 /**
@@ -1162,6 +1181,13 @@ export type SchemaPlanOutput = {
     warnings?: Array<string>;
 };
 
+/**
+ * One change of a plan; facts that do not apply are None.
+ *
+ * A type is named by its new name, and so is a property. Of a drop, `code` is information about what is
+ * at risk; of an unsupported change, the reason it is refused.
+ *
+ */
 export type SchemaStep = {
     kind: string;
     type_kind: string;
@@ -1175,7 +1201,7 @@ export type SchemaStep = {
     entity?: string;
     reason?: string;
     code?: string;
-    tier?: string;
+    tier: string;
 };
 
 /**
@@ -1250,7 +1276,7 @@ export type TableLoaded = {
 };
 
 /**
- * What recovery did with one table.
+ * The versions of one table before and after an operation was settled; stored in the form that is sent.
  */
 export type TableOutcome = {
     table_key: string;

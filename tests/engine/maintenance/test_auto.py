@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.engine.maintenance.auto import maintain_touched
-from omnigraph.engine.session.settings import settings_of
-from omnigraph.errors import ConfigError, OmniWarning
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import MAIN
-from omnigraph.limits import AUTO_COMPACT_ROWS_MAX, INDEX_ROWS_MIN, SMALL_FRAGMENTS_MAX
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.engine.maintenance.auto import maintain_touched
+from omnigraphdb.engine.session.settings import settings_of
+from omnigraphdb.errors import ConfigError, OmniWarning
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import MAIN
+from omnigraphdb.limits import AUTO_COMPACT_ROWS_MAX, INDEX_ROWS_MIN, SMALL_FRAGMENTS_MAX
 from tests.support.maintenance import (
     ADD,
     FIND,
@@ -32,7 +32,7 @@ MANY = 3 * SMALL_FRAGMENTS_MAX
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    opened = omnigraph.init(tmp_path / "g", SCHEMA)
+    opened = omnigraphdb.init(tmp_path / "g", SCHEMA)
     yield opened
     assert opened.doctor() == []
     opened.close()
@@ -82,11 +82,11 @@ def test_the_writer_goes_on_knowing_its_ids(graph: Graph) -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"}) as graph:
         write(graph, MANY)
         assert len(fragments(graph)) == MANY
     with pytest.raises(ConfigError, match="auto, off"):
-        omnigraph.open(tmp_path / "g", config={"maintenance": "sometimes"})
+        omnigraphdb.open(tmp_path / "g", config={"maintenance": "sometimes"})
 
 
 def test_the_deprecated_name_of_the_setting_works_and_warns() -> None:
@@ -120,7 +120,7 @@ def test_a_write_succeeds_though_its_maintenance_fails(graph: Graph, at: Failpoi
 def test_a_table_somebody_else_writes_is_left_for_later(tmp_path: Path) -> None:
     with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         write(graph, MANY, start=100)
-    with omnigraph.open(tmp_path / "g") as later:
+    with omnigraphdb.open(tmp_path / "g") as later:
         later.query(FIND, {"name": "p1"})
         before = fragments(later)
         with later._engine.committer.locks.acquire([lock_key(PERSON, None)]):
@@ -160,7 +160,7 @@ def test_a_table_that_grew_by_small_writes_gets_its_indexes(graph: Graph) -> Non
 def test_a_handle_that_comes_later_looks_after_what_it_finds(tmp_path: Path) -> None:
     with made(tmp_path / "g", config={"maintenance": "off"}) as graph:
         write(graph, MANY, start=100)
-    with omnigraph.open(tmp_path / "g") as later:
+    with omnigraphdb.open(tmp_path / "g") as later:
         write(later, 1, start=900)
         assert len(fragments(later)) <= 2
         assert later.doctor() == []

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import LockTimeout
-from omnigraph.failpoints import Failpoint
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import LockTimeout
+from omnigraphdb.failpoints import Failpoint
 from tests.support.child import run_parked_child, spawn
 from tests.support.settled import assert_settled
 from tests.support.story import BASE, SCHEMA, WRITES, perform
@@ -25,7 +25,7 @@ STEPS = (
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(BASE, mode="append")
         graph.branch_create("b")
     return str(tmp_path / "g")
@@ -33,7 +33,7 @@ def uri(tmp_path: Path) -> str:
 
 def write_on_and_on(uri: str, name: str) -> None:
     """Insert into three tables of a branch again and again, until the process is ended."""
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         for number in range(1_000_000):
             WRITES["insert"].run(graph, name, f"{name}{number}", None)
 
@@ -61,7 +61,7 @@ def look_after(graph: Graph) -> None:
 
 
 def test_busy_writers_are_never_called_interrupted(uri: str) -> None:
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     with writers(uri, "main", "b"):
         before = len(graph.commits())
         rounds = 0
@@ -73,7 +73,7 @@ def test_busy_writers_are_never_called_interrupted(uri: str) -> None:
 
 @pytest.mark.soak
 def test_busy_writers_are_never_called_interrupted_for_long(uri: str) -> None:
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     with writers(uri, "main", "main", "b"):
         before = len(graph.commits())
         while len(graph.commits()) < before + 500:
@@ -82,8 +82,8 @@ def test_busy_writers_are_never_called_interrupted_for_long(uri: str) -> None:
 
 @pytest.mark.parametrize("at", STEPS)
 def test_a_live_writer_is_waited_for_or_named_as_live(uri: str, at: Failpoint) -> None:
-    graph = omnigraph.open(uri, config={"lock_wait": 30})
-    hasty = omnigraph.open(uri, config={"lock_wait": 0.1})
+    graph = omnigraphdb.open(uri, config={"lock_wait": 30})
+    hasty = omnigraphdb.open(uri, config={"lock_wait": 0.1})
     done: list[str] = []
 
     def look_and_tell() -> None:
@@ -110,7 +110,7 @@ def test_a_live_writer_is_waited_for_or_named_as_live(uri: str, at: Failpoint) -
 
 
 def test_a_fork_that_its_writer_has_just_made_is_nobodys_orphan(uri: str) -> None:
-    graph = omnigraph.open(uri, config={"lock_wait": 0.1})
+    graph = omnigraphdb.open(uri, config={"lock_wait": 0.1})
     with run_parked_child(perform, uri, "insert", "b", at=Failpoint.FORK_CREATED) as child:
         assert graph.doctor() == []
         child.release()
@@ -118,12 +118,12 @@ def test_a_fork_that_its_writer_has_just_made_is_nobodys_orphan(uri: str) -> Non
 
 
 def test_a_dead_writer_is_still_called_interrupted(uri: str) -> None:
-    graph = omnigraph.open(uri)
+    graph = omnigraphdb.open(uri)
     with run_parked_child(perform, uri, "insert", at=Failpoint.TABLE_COMMITTED) as child:
         child.kill()
     (pending,) = graph.pending_recoveries()
     assert not pending.live
     assert {one.check for one in graph.doctor()} == {"pending recovery", "drift"}
     for verb in (graph.optimize, graph.repair, lambda: graph.cleanup(keep=3)):
-        with pytest.raises(omnigraph.RecoveryRequired, match="the interrupted Mutation"):
+        with pytest.raises(omnigraphdb.RecoveryRequired, match="the interrupted Mutation"):
             verb()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from omnigraph.api.graph import Graph
-from omnigraph.commit.locks import lock_key
-from omnigraph.engine.maintenance.retention import Retention
-from omnigraph.errors import (
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.locks import lock_key
+from omnigraphdb.engine.maintenance.retention import Retention
+from omnigraphdb.errors import (
     DriftError,
     HistoryReclaimed,
     OmniError,
@@ -18,10 +18,10 @@ from omnigraph.errors import (
     StorageError,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import Version
-from omnigraph.storage.layout import STAGING_DIR
-from omnigraph.storage.values import VersionInfo
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.layout import STAGING_DIR
+from omnigraphdb.storage.values import VersionInfo
 from tests.support.maintenance import (
     ADD,
     CITY,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, parked
 from tests.support.maintenance import ADD, GONE, OLDER, content, made
 from tests.support.settled import assert_settled
 
@@ -34,7 +34,7 @@ def test_a_branch_made_of_the_past_after_a_preview_keeps_what_it_shows(graph: Gr
         sum(one.versions_removed for one in report.tables) for report in (done, preview)
     )
     assert 0 < removed < foreseen
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert content(fresh, "then") == rows
     assert_settled(graph)
 
@@ -70,10 +70,10 @@ def test_a_merge_whose_source_goes_while_it_is_staged_is_whole_or_absent(
         thread = threading.Thread(target=run)
         thread.start()
         assert park.reached.wait(PARK_SECONDS_MAX)
-        with omnigraph.open(graph.uri) as other:
+        with omnigraphdb.open(graph.uri) as other:
             meanwhile(other)
         park.release()
         thread.join()
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert content(fresh) == (before if isinstance(came[0], OmniError) else wanted)
         assert_settled(fresh)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.reports import CleanupReport, TableCleaned
-from omnigraph.commit.locks import SCHEMA_APPLY
-from omnigraph.errors import HistoryReclaimed, OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import TableKey
-from omnigraph.manifest.branches import lock_schema, unlock_schema
-from omnigraph.storage.layout import STAGING_DIR
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.reports import CleanupReport, TableCleaned
+from omnigraphdb.commit.locks import SCHEMA_APPLY
+from omnigraphdb.errors import HistoryReclaimed, OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import TableKey
+from omnigraphdb.manifest.branches import lock_schema, unlock_schema
+from omnigraphdb.storage.layout import STAGING_DIR
 from tests.support.maintenance import (
     ADD,
     CITY,
@@ -109,7 +109,7 @@ def test_the_fork_a_child_stands_on_is_kept_whatever_is_asked(graph: Graph) -> N
     shown = content(graph, "child")
     aged(graph, "parent", 4)
     previewed(graph, keep=1)
-    fresh = omnigraph.open(graph.uri)
+    fresh = omnigraphdb.open(graph.uri)
     assert content(fresh, "child") == shown
     assert fresh.merge("child", into="parent").outcome == "merged"
     assert_settled(graph)
@@ -125,7 +125,7 @@ def test_the_files_of_the_version_that_a_fork_was_made_from_are_kept(graph: Grap
     graph.merge("work")
     for _ in range(2):
         graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert fresh.table("Person", at=start) == shown
         assert fresh.table("Person", branch="work", at=start) == shown
 
@@ -143,7 +143,7 @@ def test_a_reclaimed_state_is_told_by_its_commit(graph: Graph) -> None:
     old = graph.commits()[0].id
     aged(graph, "main")
     graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh, pytest.raises(HistoryReclaimed) as caught:
+    with omnigraphdb.open(graph.uri) as fresh, pytest.raises(HistoryReclaimed) as caught:
         fresh.table("Person", at=old)
     assert caught.value.details["history_reclaimed"]["commit_id"] == old
     assert old in str(caught.value)
@@ -335,7 +335,7 @@ def test_a_failure_in_one_line_spares_the_others(graph: Graph) -> None:
 def test_who_asked_for_a_cleanup_or_a_branch_is_in_report_and_log(
     graph: Graph, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "omnigraph")
+    caplog.set_level(logging.INFO, "omnigraphdb")
     graph.branch_create("work", actor="ada")
     graph.branch_delete("work", actor="bo")
     assert graph.cleanup(keep=1, actor="cy").to_dict()["actor_id"] == "cy"

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance.issues import Issue
-from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.storage.blobs import BlobForm
-from omnigraph.storage.lance.digests import digest_file
-from omnigraph.storage.values import TableAt
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance.issues import Issue
+from omnigraphdb.failpoints import Failpoint, Injected, armed
+from omnigraphdb.ids import MAIN, BranchName, TableKey
+from omnigraphdb.storage.blobs import BlobForm
+from omnigraphdb.storage.lance.digests import digest_file
+from omnigraphdb.storage.values import TableAt
 from tests.support.releases import Release, thing
 from tests.support.s3 import Bucket
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import Mode
+    from omnigraphdb.api.types import Mode
 
 PERSON = TableKey("node:Person")
 WITHOUT_DIGESTS, WITH_DIGESTS = Release("0.1.0-step6"), Release("0.1.0-stamp4")
@@ -72,7 +72,7 @@ def fill(graph: Graph) -> None:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("digests") / "g"
-    with omnigraph.init(home, SCHEMA) as graph:
+    with omnigraphdb.init(home, SCHEMA) as graph:
         fill(graph)
     shutil.copytree(home, home.with_name("whole"))
     return home
@@ -87,7 +87,7 @@ def home(filled: Path) -> Path:
 
 @pytest.fixture
 def graph(home: Path) -> Iterator[Graph]:
-    with omnigraph.open(home) as opened:
+    with omnigraphdb.open(home) as opened:
         yield opened
 
 
@@ -143,7 +143,7 @@ def test_recovery_notes_what_the_writer_would_have_noted(
     with pytest.raises(Injected), armed(Failpoint.TABLES_COMMITTED):
         people(start, 1_200, mode, graph)
     graph.close()
-    with omnigraph.open(home) as again:
+    with omnigraphdb.open(home) as again:
         assert again.recoveries()[-1].recovery_kind == "RolledForward"
         found = again.doctor(deep=True)
         assert (list(found), found.files_without_digest) == ([], 0)
@@ -175,7 +175,7 @@ def test_a_one_row_commit_notes_few_bytes(graph: Graph) -> None:
 
 
 def test_digests_take_a_small_part_of_a_load(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         before = time.process_time()
         people(0, 60_000, "append", graph)
         loading = time.process_time() - before
@@ -228,7 +228,7 @@ def test_an_unreadable_version_is_told_without_a_traceback(graph: Graph, home: P
     for file in (home / path / "_versions").glob("*.manifest"):
         file.write_bytes(b"?" * 40)
     graph.close()
-    with omnigraph.open(home) as again:
+    with omnigraphdb.open(home) as again:
         found = again.doctor(deep=True)
     assert ("unreadable table", PERSON) in {(one.check, one.table_key) for one in found}
 
@@ -244,8 +244,8 @@ def test_an_unreadable_version_is_told_without_a_traceback(graph: Graph, home: P
 def test_files_of_an_earlier_release_are_counted_and_found_whole(
     release: Release, has_digests: bool, tmp_path: Path
 ) -> None:
-    with pytest.warns(omnigraph.OmniWarning, match="moved or copied"):
-        graph = omnigraph.open(release.unpack(tmp_path))
+    with pytest.warns(omnigraphdb.OmniWarning, match="moved or copied"):
+        graph = omnigraphdb.open(release.unpack(tmp_path))
     with graph:
         found = graph.doctor(deep=True)
         assert {one.check for one in found} == {"moved graph"}
@@ -258,7 +258,7 @@ def test_files_of_an_earlier_release_are_counted_and_found_whole(
 @pytest.mark.s3
 def test_an_object_store_is_checked_by_the_bytes_it_lists(bucket: Bucket) -> None:
     uri = f"{bucket.uri}/digests"
-    with omnigraph.init(uri, SCHEMA, storage_options=bucket.storage_options) as graph:
+    with omnigraphdb.init(uri, SCHEMA, storage_options=bucket.storage_options) as graph:
         people(0, 1_200, "append", graph)
         found = graph.doctor(deep=True)
         assert (list(found), found.files_compared) == ([], 0)

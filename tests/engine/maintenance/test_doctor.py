@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import MAIN, RECOVERY_ACTOR, CommitId, OperationId, Version
-from omnigraph.manifest.branches import lock_schema, unlock_schema
-from omnigraph.manifest.records import GraphCommit, encode
-from omnigraph.recovery.audit import AuditRow, RecoveryKind
-from omnigraph.storage.layout import RECOVERY, SCHEMA_PG, staging_path
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, Version
+from omnigraphdb.manifest.branches import lock_schema, unlock_schema
+from omnigraphdb.manifest.records import GraphCommit, encode
+from omnigraphdb.recovery.audit import AuditRow, RecoveryKind
+from omnigraphdb.storage.layout import RECOVERY, SCHEMA_PG, staging_path
 from tests.support.maintenance import ADD, PERSON, appended, drifted, made
 
 
@@ -54,7 +55,7 @@ def test_drift_that_nobody_explains_is_for_repair(graph: Graph) -> None:
     drifted(graph, appended)
     [found] = graph.doctor()
     assert (found.check, found.table_key, found.branch) == ("drift", PERSON, MAIN)
-    assert "omnigraph repair" in found.remedy
+    assert "omnigraphdb repair" in found.remedy
     assert "recovery" not in found.remedy
 
 
@@ -65,7 +66,7 @@ def test_drift_that_an_interrupted_write_explains_is_for_recovery(graph: Graph) 
     found = list_remedies(graph)
     assert set(found) == {"pending recovery", "drift"}
     assert pending.operation_id in found["drift"]
-    assert "omnigraph recovery run" in found["drift"]
+    assert "omnigraphdb recovery run" in found["drift"]
     graph.refresh()
     assert graph.doctor() == []
 
@@ -166,6 +167,27 @@ def test_a_fork_nobody_uses_is_told_and_cleanup_helps(graph: Graph) -> None:
     graph.mutate(ADD, {"name": "Zoe"}, branch="gone")
     with armed(Failpoint.BRANCH_DROP_FORKS):
         graph.branch_delete("gone")
-    assert "omnigraph cleanup" in list_remedies(graph)["orphan fork"]
+    assert "omnigraphdb cleanup" in list_remedies(graph)["orphan fork"]
     graph.cleanup(keep=100, confirm=True)
+    assert graph.doctor() == []
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("is_known", [True, False], ids=["open since before", "opened now"])
+def test_a_fork_of_a_live_branch_that_is_missing_is_told(
+    graph: Graph, tmp_path: Path, is_known: bool, deep: bool
+) -> None:
+    graph.branch_create("side")
+    graph.mutate(ADD, {"name": "Zoe"}, branch="side")
+    path = graph._engine.manifest.current(BranchName("side")).snapshot.entry(PERSON).at.path
+    with omnigraphdb.open(tmp_path / "g") as stranger:
+        stranger._engine.store.tables.drop_fork(path, "side")
+        examined = graph if is_known else stranger
+        issues = [one for one in examined.doctor(deep=deep) if one.branch == "side"]
+    by_check = {one.check: (one.table_key, one.remedy) for one in issues}
+    table, remedy = by_check["missing fork"]
+    assert table == PERSON
+    assert "delete the branch" in remedy
+    assert deep or len(issues) == 1
+    graph.branch_delete("side")
     assert graph.doctor() == []

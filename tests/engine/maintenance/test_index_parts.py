@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance.indexes import ensure_indices
-from omnigraph.ids import MAIN, TableKey
-from omnigraph.limits import INDEX_SEGMENTS_MAX
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.maintenance import RunnerWorkers
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance.indexes import ensure_indices
+from omnigraphdb.ids import MAIN, TableKey
+from omnigraphdb.limits import INDEX_SEGMENTS_MAX
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.maintenance import RunnerWorkers
 from tests.support.settled import assert_settled
 
 SCHEMA = "node Person { name: String @key  age: I32? @index  bio: String? @index }"
@@ -22,7 +22,7 @@ STEPS = {"small_work_bytes": 0, "split_bytes": 200, "load_concurrency": 8, "main
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA, config=STEPS) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA, config=STEPS) as made:
         yield made
         assert_settled(made)
 
@@ -57,7 +57,7 @@ def found(graph: Graph, condition: str) -> list[Any]:
 
 
 def test_parts_stay_parts_and_find_every_row(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
+    monkeypatch.setattr("omnigraphdb.engine.after_commit.index_after_load", lambda *_, **__: ())
     add(graph, 0, 100)
     segments = built(graph)
     assert set(segments.values()) == {INDEX_SEGMENTS_MAX // 2}
@@ -73,8 +73,8 @@ def test_ranks_do_not_depend_on_parts(
 ) -> None:
     words = '$p.bio, "tea 7 17 likes"'
     text = f"query q() {{ match {{ $p: Person }} return {{ $p.name }} order {{ bm25({words}) }} limit 12 }}"
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
-    with omnigraph.init(tmp_path / "whole", SCHEMA, config=STEPS) as whole:
+    monkeypatch.setattr("omnigraphdb.engine.after_commit.index_after_load", lambda *_, **__: ())
+    with omnigraphdb.init(tmp_path / "whole", SCHEMA, config=STEPS) as whole:
         for one in (graph, whole):
             add(one, 0, 100)
         assert built(whole, 1)["bio"] == 1
@@ -83,7 +83,7 @@ def test_ranks_do_not_depend_on_parts(
 
 
 def test_parts_that_find_no_room_become_one(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.engine.after_commit.index_after_load", lambda *_, **__: ())
+    monkeypatch.setattr("omnigraphdb.engine.after_commit.index_after_load", lambda *_, **__: ())
     for start in range(0, 500, 50):
         add(graph, start, 50)
         segments = built(graph)

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.ids import BranchName, TableKey
-from omnigraph.limits import BTREE_ROWS_MIN
-from omnigraph.storage.values import IndexKind
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import BranchName, TableKey
+from omnigraphdb.limits import BTREE_ROWS_MIN
+from omnigraphdb.storage.values import IndexKind
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
 
@@ -33,7 +33,7 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Graph]:
     if request.param == "s3":
         bucket: Bucket = request.getfixturevalue("bucket")
         place, options = f"{bucket.uri}/g", bucket.storage_options
-    with omnigraph.init(
+    with omnigraphdb.init(
         place, SCHEMA, storage_options=options, config={"maintenance": "off"}
     ) as made:
         made.load({"Person": pa.table({"name": NAMES})}, mode="append", spark=False)

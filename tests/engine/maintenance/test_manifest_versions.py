@@ -11,25 +11,25 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance import manifest_versions
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance import manifest_versions
+from omnigraphdb.errors import (
     ConflictError,
     HistoryReclaimed,
     NotFoundError,
     OmniError,
     RecoveryRequired,
 )
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
-from omnigraph.ids import MAIN, BranchName, CommitId
-from omnigraph.manifest import manifest
-from omnigraph.manifest.change import Change, Draft
-from omnigraph.manifest.manifest import PublishLock
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import KEY, CommitKind, head_row, lance_branch
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.layout import MANIFEST
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, parked
+from omnigraphdb.ids import MAIN, BranchName, CommitId
+from omnigraphdb.manifest import manifest
+from omnigraphdb.manifest.change import Change, Draft
+from omnigraphdb.manifest.manifest import PublishLock
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import KEY, CommitKind, head_row, lance_branch
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.layout import MANIFEST
 from tests.support.maintenance import ADD, GONE, OLDER, SCHEMA, content, made, records
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
@@ -66,7 +66,7 @@ def read_at(graph: Graph, commit: str, branch: str) -> Content:
 def read_history(graph: Graph) -> dict[tuple[str, str], Content]:
     """What every commit of every branch shows, as far as it can be read, by a handle that has seen nothing yet."""
     found: dict[tuple[str, str], Content] = {}
-    with omnigraph.open(graph.uri, read_only=True) as fresh:
+    with omnigraphdb.open(graph.uri, read_only=True) as fresh:
         for branch in fresh.branches():
             for commit in fresh.commits(branch=branch.name):
                 with suppress(HistoryReclaimed):
@@ -102,7 +102,7 @@ def test_commits_whose_tables_stay_can_be_read_and_the_others_are_told_to_be_gon
     assert len(left) == 4
     assert left == {name: shown[name] for name in left}
     commits = [commit.id for commit in graph.commits()]
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert len(fresh.changes(since=commits[3]).blocks) == 3
         assert fresh.diff(commits[3], commits[0]).changes
         with pytest.raises(HistoryReclaimed) as told:
@@ -127,7 +127,7 @@ def test_a_head_that_was_optimized_is_read_by_its_commit_after_the_next_one(grap
     graph.optimize()
     graph.cleanup(keep=1, confirm=True)
     graph.mutate(ADD, {"name": "later"})
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert read_at(fresh, head, MAIN) == rows
 
 
@@ -142,13 +142,13 @@ def test_tags_keep_their_commits(graph: Graph) -> None:
         tagged[branch] = (commit, read_at(graph, commit, branch))
         age(graph, 5, branch)
     graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         for branch, (commit, rows) in tagged.items():
             assert read_at(fresh, commit, branch) == rows
             assert read_at(fresh, f"on-{branch}", branch) == rows
         fresh.tag_delete("on-main")
     graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh, pytest.raises(HistoryReclaimed):
+    with omnigraphdb.open(graph.uri) as fresh, pytest.raises(HistoryReclaimed):
         read_at(fresh, tagged[MAIN][0], MAIN)
 
 
@@ -165,7 +165,7 @@ def test_a_tagged_head_that_was_optimized_is_read_after_the_next_commit(
     graph.tag("v")
     for number in range(2):
         graph.mutate(ADD, {"name": f"later{number}"})
-        with omnigraph.open(graph.uri) as fresh:
+        with omnigraphdb.open(graph.uri) as fresh:
             assert read_at(fresh, "v", MAIN) == read_at(fresh, head, MAIN) == rows
         graph.cleanup(keep=1, confirm=True)
     assert_settled(graph)
@@ -189,7 +189,7 @@ def test_a_key_is_answered_from_its_row_after_its_commit_is_gone(graph: Graph) -
     first = graph.mutate(ADD, {"name": "keyed"}, idempotency_key="k1")
     age(graph, 5)
     graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         again = fresh.mutate(ADD, {"name": "keyed"}, idempotency_key="k1")
         assert (again.replayed, again.commit) == (True, first.commit)
         assert fresh.operation("k1").commit == first.commit
@@ -208,7 +208,7 @@ def test_branches_read_and_merge_as_before(graph: Graph) -> None:
     done = graph.cleanup(keep=1, confirm=True)
     assert done.manifest.versions_removed > 0
     assert done.manifest.error is None
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert {branch.name: content(fresh, branch.name) for branch in fresh.branches()} == shown
         for source, target in (("c", "a"), ("b", MAIN), (MAIN, "a"), ("a", MAIN), ("c", "b")):
             fresh.merge(source, into=target)
@@ -230,7 +230,7 @@ def test_a_handle_that_slept_through_a_cleanup_goes_on_from_the_newest_version(
     graph: Graph, tagged: bool
 ) -> None:
     """The version it knows may be gone, or be kept while all its neighbours are gone."""
-    with omnigraph.open(graph.uri, config={"maintenance": "off"}) as other:
+    with omnigraphdb.open(graph.uri, config={"maintenance": "off"}) as other:
         age(other, 2)
         graph.mutate(ADD, {"name": "mine"})
         known = graph._engine.manifest.current(MAIN).version
@@ -250,7 +250,7 @@ def test_a_handle_that_slept_through_a_cleanup_goes_on_from_the_newest_version(
 
 def test_a_stale_publisher_does_not_land_past_a_gap(graph: Graph) -> None:
     """Lance sees a rival by the versions in between; where cleanup removed them, the publisher must look itself."""
-    with omnigraph.open(graph.uri, config={"maintenance": "off"}) as other:
+    with omnigraphdb.open(graph.uri, config={"maintenance": "off"}) as other:
         graph.mutate(ADD, {"name": "first"})
         with parked(Failpoint.TABLES_COMMITTED) as park:
             thread = threading.Thread(
@@ -277,7 +277,7 @@ def test_versions_stay_while_a_publisher_that_missed_its_lock_swaps(
     stopped = locks.acquire(PublishLock.BRANCH.key(MAIN), wait=0)
     assert stopped is not None
     with (
-        omnigraph.open(graph.uri, config={"maintenance": "off"}) as other,
+        omnigraphdb.open(graph.uri, config={"maintenance": "off"}) as other,
         parked(Failpoint.PUBLISH_PREPARED) as park,
     ):
         # One without a sidecar: cleanup waits for the others.
@@ -333,12 +333,12 @@ def test_writers_and_readers_go_on_beside_cleanups(graph: Graph) -> None:
         return thread
 
     def write(name: str, branch: str) -> None:
-        with omnigraph.open(graph.uri, config={"maintenance": "off"}) as handle:
+        with omnigraphdb.open(graph.uri, config={"maintenance": "off"}) as handle:
             for number in range(25):
                 handle.mutate(ADD, {"name": f"{name}{number}"}, branch=branch)
 
     def read() -> None:
-        with omnigraph.open(graph.uri, read_only=True) as handle:
+        with omnigraphdb.open(graph.uri, read_only=True) as handle:
             while not done.is_set():
                 handle.query("query q() { match { $p: Person } return { count($p) as n } }")
                 handle.branches()
@@ -368,13 +368,13 @@ def test_a_tag_that_is_being_made_is_waited_for(graph: Graph) -> None:
         tagging = threading.Thread(target=graph.tag, args=("kept", old))
         tagging.start()
         assert park.reached.wait(PARK_SECONDS_MAX)
-        with omnigraph.open(graph.uri) as other:
+        with omnigraphdb.open(graph.uri) as other:
             cleaning = threading.Thread(target=other.cleanup, kwargs={"keep": 1, "confirm": True})
             cleaning.start()
             park.release()
             tagging.join()
             cleaning.join()
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         assert read_at(fresh, "kept", MAIN) == rows
 
 
@@ -432,7 +432,7 @@ class Twins:
                     return str(graph.merge(other, into=branch).outcome)
                 case "tag":
                     graph.tag(name, branch=branch)
-        except (ConflictError, NotFoundError, omnigraph.UserInputError) as error:
+        except (ConflictError, NotFoundError, omnigraphdb.UserInputError) as error:
             return error.kind
         return "done"
 
@@ -455,7 +455,7 @@ def run_twins(folder: Path, seed: int, steps: int) -> None:
     for _ in range(steps):
         twins.step()
     twins.compare()
-    with omnigraph.open(twins.cleaned.uri) as fresh:
+    with omnigraphdb.open(twins.cleaned.uri) as fresh:
         twins.cleaned = fresh
         for _ in range(4):
             twins.step()
@@ -485,10 +485,10 @@ def test_on_an_object_store_young_versions_stay_and_old_ones_go_beside_a_writer(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, config = bucket.storage_options, {"maintenance": "off"}
-    writer = omnigraph.init(f"{bucket.uri}/g", SCHEMA, storage_options=options, config=config)
+    writer = omnigraphdb.init(f"{bucket.uri}/g", SCHEMA, storage_options=options, config=config)
     writer.load(records(8), mode="append")
     age(writer, 8)
-    cleaner = omnigraph.open(writer.uri, storage_options=options, config=config)
+    cleaner = omnigraphdb.open(writer.uri, storage_options=options, config=config)
     before = list_versions(cleaner)
     assert cleaner.cleanup(keep=2, confirm=True).manifest.versions_removed == 0
     assert list_versions(cleaner) == before
@@ -500,7 +500,7 @@ def test_on_an_object_store_young_versions_stay_and_old_ones_go_beside_a_writer(
     assert len(list_versions(cleaner)) == len(before) - preview.versions_removed
     commits = cleaner.commits()
     writer.mutate(ADD, {"name": "after"})
-    with omnigraph.open(writer.uri, storage_options=options) as fresh:
+    with omnigraphdb.open(writer.uri, storage_options=options) as fresh:
         assert fresh.commits()[1:] == commits
         assert fresh.snapshot(at=commits[1].id).table("Person").num_rows
         with pytest.raises(HistoryReclaimed):

@@ -2,17 +2,20 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lance
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, parked
-from omnigraph.ids import MAIN
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.engine.read import costs, vectors
+from omnigraphdb.errors import RecoveryRequired
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
+from omnigraphdb.ids import MAIN
 from tests.support.maintenance import (
     ADD,
     CITY,
@@ -66,7 +69,7 @@ def test_all_tables_become_visible_in_one_publish(graph: Graph) -> None:
         thread = threading.Thread(target=graph.optimize)
         thread.start()
         assert park.reached.wait(PARK_SECONDS_MAX)
-        with omnigraph.open(graph.uri, read_only=True) as reader:
+        with omnigraphdb.open(graph.uri, read_only=True) as reader:
             (sidecar,) = reader.pending_recoveries()
         park.release()
         thread.join()
@@ -122,7 +125,7 @@ def test_a_base_that_moved_is_compacted_anew(graph: Graph, monkeypatch: pytest.M
         found = staged(*args, **options)
         if not raced.is_set():
             raced.set()
-            with omnigraph.open(graph.uri) as rival:
+            with omnigraphdb.open(graph.uri) as rival:
                 rival.mutate(ADD, {"name": "rival"})
         return found
 
@@ -197,3 +200,46 @@ def test_a_branch_made_before_reads_what_it_read(graph: Graph) -> None:
     rows = content(graph, "review")
     graph.optimize()
     assert content(graph, "review") == rows
+
+
+def test_the_refusal_after_an_interrupted_run_says_how_to_go_on(graph: Graph) -> None:
+    rows = content(graph)
+    with armed(Failpoint.OPTIMIZE_COMPACTED), pytest.raises(Injected):
+        graph.optimize()
+    for verb in (graph.optimize, partial(graph.cleanup, keep=1)):
+        with pytest.raises(RecoveryRequired, match=r"graph\.refresh\(roll_back=True\)"):
+            verb()
+    graph.refresh(roll_back=True)
+    graph.optimize()
+    assert set(states(graph).values()) == {"ready"}
+    assert content(graph) == rows
+
+
+def test_a_compacted_index_answers_with_the_rows_of_now(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments of texts and vectors keep entries of rows that are gone or changed, and say so to nobody."""
+    for cost in ("SCANNED_ROW", "TEXT_ROW"):
+        monkeypatch.setattr(costs, cost, 1e9)
+    monkeypatch.setattr(vectors, "_SLACK", 0)
+    graph.load([person(i, bio="tea", like=[i, 0, 0, 0]) for i in range(200, 260)], mode="append")
+    graph.optimize()
+    graph.mutate("query q() { delete Person where age >= 240 }")
+    graph.optimize()
+    assert not any(one.deleted_rows for one in fragments(graph))
+    moved = [person(i, bio="cup", like=[9, 9, 9, 9]) for i in range(200, 220)]
+    graph.load(moved, mode="merge")
+    for _ in ("one segment", "two segments"):
+        with omnigraphdb.open(graph.uri, config={"cache_bytes": 0}) as cold:
+            rows = cold.query(
+                'query q() { match { $p: Person  search($p.bio, "tea") } return { $p.age } }'
+            )
+            ages = sorted(age for age in rows.to_arrow().column(0).to_pylist() if age >= 200)
+            assert ages == [*range(220, 240)]
+            rows = cold.query(
+                "query q($v: Vector(4)) { match { $p: Person } return { $p.age } "
+                "order { nearest($p.like, $v) } limit 3 }",
+                {"v": [205.0, 0.0, 0.0, 0.0]},
+            )
+            assert rows.to_arrow().column(0).to_pylist() == [220, 221, 222]
+        graph.optimize()

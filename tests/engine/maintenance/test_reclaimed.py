@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.snapshot import Snapshot
-from omnigraph.errors import ChangeFeedGap, HistoryReclaimed, StorageError
-from omnigraph.pipeline.local import LocalRunner
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.errors import ChangeFeedGap, HistoryReclaimed, StorageError
+from omnigraphdb.pipeline.local import LocalRunner
 
 SCHEMA = """\
 node Port { code: String @key  depth: I32?  note: String? @index }
@@ -45,7 +45,7 @@ def filled(graph: Graph, depth: int) -> None:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as opened:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as opened:
         for depth in range(4):
             filled(opened, depth)
         yield opened
@@ -63,7 +63,7 @@ def test_a_reader_whose_tables_cleanup_removes_is_told_that_history_is_gone(
     graph: Graph, tmp_path: Path, read: Callable[[Snapshot, Path], Any]
 ) -> None:
     old = graph.commits()[2]
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         seen, newest = touched(reader.snapshot(at=old)), touched(reader.snapshot())
         graph.cleanup(keep=1, confirm=True)
         with pytest.raises(HistoryReclaimed) as told:
@@ -76,7 +76,7 @@ def test_a_reader_whose_tables_cleanup_removes_is_told_that_history_is_gone(
 def test_a_reader_whose_table_is_dropped_with_its_history_is_told_so(
     graph: Graph, tmp_path: Path, read: Callable[[Snapshot, Path], Any]
 ) -> None:
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         seen = touched(reader.snapshot())
         graph.schema_apply("node Other { k: String @key }", allow_data_loss=True)
         with pytest.raises(HistoryReclaimed):
@@ -84,7 +84,7 @@ def test_a_reader_whose_table_is_dropped_with_its_history_is_told_so(
 
 
 def test_a_stream_that_cleanup_overtakes_ends_with_the_reason(graph: Graph) -> None:
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         begun = touched(reader.snapshot(at=graph.commits()[2])).stream(WALK)
         graph.cleanup(keep=1, confirm=True)
         with pytest.raises(HistoryReclaimed):
@@ -93,7 +93,7 @@ def test_a_stream_that_cleanup_overtakes_ends_with_the_reason(graph: Graph) -> N
 
 def test_a_diff_and_a_feed_whose_tables_were_open_tell_what_is_gone(graph: Graph) -> None:
     old, newer = graph.commits()[2], graph.commits()[1]
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         touched(reader.snapshot(at=old))
         touched(reader.snapshot(at=newer))
         graph.cleanup(keep=1, confirm=True)
@@ -105,7 +105,7 @@ def test_a_diff_and_a_feed_whose_tables_were_open_tell_what_is_gone(graph: Graph
 
 def test_a_file_that_is_lost_is_no_history_that_was_removed(graph: Graph) -> None:
     old = graph.commits()[2]
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         for seen in (touched(reader.snapshot(at=old)), touched(reader.snapshot())):
             path = seen._view.snapshot.entries["node:Port"].at.path  # type: ignore[index]
             for file in Path(graph.uri, path, "data").iterdir():
@@ -135,11 +135,11 @@ class Overtaken(Mapping[str, int]):
 
 
 def test_a_query_of_the_head_is_never_told_that_its_history_is_gone(graph: Graph) -> None:
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         params = Overtaken(graph, 2)
         assert reader.query(BOUND, params).rows == [{"n": 20}]
         assert params.left == 0
-    with omnigraph.open(graph.uri, read_only=True) as cold, pytest.raises(HistoryReclaimed):
+    with omnigraphdb.open(graph.uri, read_only=True) as cold, pytest.raises(HistoryReclaimed):
         cold.query(BOUND, Overtaken(graph, 1), at=graph.commits()[0])
 
 
@@ -149,7 +149,7 @@ def test_a_query_of_the_head_is_never_told_that_its_history_is_gone(graph: Graph
 def test_a_writer_goes_on_after_the_version_it_knew_is_gone(graph: Graph) -> None:
     more = [{"type": "Port", "data": {"code": "p1", "depth": 7}}]
     graph.load(more, mode="merge")
-    with omnigraph.open(graph.uri) as other:
+    with omnigraphdb.open(graph.uri) as other:
         filled(other, 9)
     graph.cleanup(keep=1, confirm=True)
     graph.load(more, mode="merge")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance.repair import Action, Classification, choose, classify
-from omnigraph.errors import DriftError, UserInputError
-from omnigraph.ids import Version
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import IndexKind, IndexSpec, Staged, TableAt, TransactionInfo
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance.repair import Action, Classification, choose, classify
+from omnigraphdb.errors import DriftError, UserInputError
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import IndexKind, IndexSpec, Staged, TableAt, TransactionInfo
 from tests.support.maintenance import (
     ADD,
     PERSON,

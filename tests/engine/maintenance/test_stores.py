@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.maintenance import OLDER, SCHEMA, content, entry, records, tables_of
 from tests.support.s3 import Bucket
 from tests.support.settled import assert_settled
@@ -20,7 +20,7 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Graph:
     if request.param == "s3":
         bucket: Bucket = request.getfixturevalue("bucket")
         uri, options = f"{bucket.uri}/g", bucket.storage_options
-    made: Graph = omnigraph.init(
+    made: Graph = omnigraphdb.init(
         uri, SCHEMA, storage_options=options, config={"maintenance": "off"}
     )
     made.load(records(), mode="append")

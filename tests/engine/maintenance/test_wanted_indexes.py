@@ -2,10 +2,10 @@
 
 import pytest
 
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.commit.wanted_indexes import list_wanted_indexes
-from omnigraph.language.source import Source
-from omnigraph.storage.values import IndexKind
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.commit.wanted_indexes import list_wanted_indexes
+from omnigraphdb.language.source import Source
+from omnigraphdb.storage.values import IndexKind
 from tests.support.maintenance import KNOWS, PERSON, SCHEMA
 
 

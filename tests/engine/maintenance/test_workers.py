@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.api.graph import Graph
-from omnigraph.engine.maintenance.indexes import ensure_indices
-from omnigraph.engine.maintenance.optimize import optimize
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.storage.values import MaintenanceTask
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance.indexes import ensure_indices
+from omnigraphdb.engine.maintenance.optimize import optimize
+from omnigraphdb.pipeline.location import StoreLocation
+from omnigraphdb.storage.values import MaintenanceTask
 from tests.support.maintenance import content, entry, fragments, made, person, scattered, states
 from tests.support.settled import assert_settled
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.records import KEY
-from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.rows import Rows
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.records import KEY
+from omnigraphdb.storage.layout import MANIFEST
+from omnigraphdb.storage.rows import Rows
+from omnigraphdb.storage.store import Store, open_store
+from tests.simulation.rows import make_lone_rows
 from tests.support.manifests import FakeForks, new_manifest
-from tests.support.memory_rows import MemoryRows
 from tests.support.old_graphs import MakeRows
 
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture(params=["memory", "lance"])
 def make_rows(request: pytest.FixtureRequest, store: Store) -> MakeRows:
     """Makes rows that do not exist yet."""
-    return MemoryRows if request.param == "memory" else store.keyed_rows
+    return make_lone_rows if request.param == "memory" else store.keyed_rows
 
 
 @pytest.fixture

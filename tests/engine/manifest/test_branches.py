@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from omnigraph.errors import (
+from omnigraphdb.errors import (
     BranchExists,
     BranchInUse,
     ConflictError,
@@ -17,20 +17,20 @@ from omnigraph.errors import (
     StorageError,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
-from omnigraph.limits import BRANCH_CREATE_WAITS_MAX
-from omnigraph.manifest.branches import Branch, create_branch, delete_branch, list_branches
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.forks import ForkStatus, classify_fork, fork_status
-from omnigraph.manifest.manifest import Heads, Manifest
-from omnigraph.manifest.names import SCHEMA_APPLY_LOCK, branch_name
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.layout import MANIFEST, REFS, branch_path
-from omnigraph.storage.store import Store
-from omnigraph.storage.values import BranchRef
+from omnigraphdb.failpoints import Failpoint, Injected, armed
+from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraphdb.limits import BRANCH_CREATE_WAITS_MAX
+from omnigraphdb.manifest.branches import Branch, create_branch, delete_branch, list_branches
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.forks import ForkStatus, classify_fork, fork_status
+from omnigraphdb.manifest.manifest import Heads, Manifest
+from omnigraphdb.manifest.names import SCHEMA_APPLY_LOCK, branch_name
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.layout import MANIFEST, REFS, branch_path
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.values import BranchRef
 from tests.support.manifests import (
     CITY,
     PATHS,

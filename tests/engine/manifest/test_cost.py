@@ -2,13 +2,13 @@
 
 import pytest
 
-from omnigraph.ids import MAIN, BranchName
-from omnigraph.manifest.branches import create_branch, delete_branch
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.travel import state_at
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.ids import MAIN, BranchName
+from omnigraphdb.manifest.branches import create_branch, delete_branch
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.travel import state_at
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.manifests import CITY, PERSON, change, new_manifest, write
 
 SPRING = BranchName("spring")

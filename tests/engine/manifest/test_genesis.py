@@ -10,23 +10,23 @@ from functools import partial
 
 import pytest
 
-from omnigraph.catalog.names import table_path
-from omnigraph.errors import AlreadyInitialized, SchemaError, StorageError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed
-from omnigraph.ids import MAIN, TableKey
-from omnigraph.manifest.accepted_schema import AcceptedSchema, load_contract
-from omnigraph.manifest.genesis import initialise
-from omnigraph.manifest.records import CommitKind
-from omnigraph.manifest.stamp import CURRENT, STAMP
-from omnigraph.manifest.state import BranchState
-from omnigraph.storage.layout import (
+from omnigraphdb.catalog.names import table_path
+from omnigraphdb.errors import AlreadyInitialized, SchemaError, StorageError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed
+from omnigraphdb.ids import MAIN, TableKey
+from omnigraphdb.manifest.accepted_schema import AcceptedSchema, load_contract
+from omnigraphdb.manifest.genesis import initialise
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.manifest.stamp import CURRENT, STAMP
+from omnigraphdb.manifest.state import BranchState
+from omnigraphdb.storage.layout import (
     LEGACY_ACTORS,
     LEGACY_COMMITS,
     MANIFEST,
     SCHEMA_FILES,
     SCHEMA_PG,
 )
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.graphs import SCHEMA, accepted, init, manifest_of
 from tests.support.manifests import together
 
@@ -107,8 +107,9 @@ def test_any_schema_file_makes_a_strict_init_refuse_before_it_compiles(
     def never() -> AcceptedSchema:
         raise AssertionError("compiled before the root was looked at")
 
-    with pytest.raises(AlreadyInitialized):
+    with pytest.raises(AlreadyInitialized, match="and no graph") as refused:
         initialise(store.objects, store.tables, manifest_of(store), never, uri="x")
+    assert "--force" in str(refused.value.hint)
     assert schema_files(store) == [left]
 
 

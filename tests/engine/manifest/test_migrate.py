@@ -6,20 +6,26 @@ from functools import partial
 
 import pytest
 
-from omnigraph.errors import FormatVersion, InternalError, RowContention, StorageError
-from omnigraph.failpoints import Failpoint, Injected, armed, parked
-from omnigraph.ids import MAIN, BranchName, Version
-from omnigraph.limits import MIGRATION_ROUNDS_MAX
-from omnigraph.manifest.branches import create_branch, delete_branch
-from omnigraph.manifest.lineage import commits_of, has_commits
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.migrate import STEPS, Step, covers, load_migrated, migrate
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import MANIFEST_SCHEMA, CommitKind, GraphHead, encode, lance_branch
-from omnigraph.manifest.stamp import CURRENT, MIN_SUPPORTED, STAMP, stamp_of
-from omnigraph.manifest.travel import state_at
-from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.store import Store
+from omnigraphdb.errors import FormatVersion, InternalError, RowContention, StorageError
+from omnigraphdb.failpoints import Failpoint, Injected, armed, parked
+from omnigraphdb.ids import MAIN, BranchName, Version
+from omnigraphdb.limits import MIGRATION_ROUNDS_MAX
+from omnigraphdb.manifest.branches import create_branch, delete_branch
+from omnigraphdb.manifest.lineage import commits_of, has_commits
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.migrate import STEPS, Step, covers, load_migrated, migrate
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import (
+    MANIFEST_SCHEMA,
+    CommitKind,
+    GraphHead,
+    encode,
+    lance_branch,
+)
+from omnigraphdb.manifest.stamp import CURRENT, MIN_SUPPORTED, STAMP, stamp_of
+from omnigraphdb.manifest.travel import state_at
+from omnigraphdb.storage.rows import Image, Rows
+from omnigraphdb.storage.store import Store
 from tests.support.manifests import (
     CITY,
     PERSON,
@@ -363,7 +369,7 @@ def test_a_stamp_outside_what_we_know_is_refused_by_every_reader(
 
 
 def test_the_advice_tells_which_release_to_take() -> None:
-    with pytest.raises(FormatVersion, match="upgrade omnigraph"):
+    with pytest.raises(FormatVersion, match="upgrade omnigraphdb"):
         stamp_of({STAMP: str(CURRENT + 1)})
     with pytest.raises(FormatVersion, match="older release"):
         stamp_of({STAMP: "0"})

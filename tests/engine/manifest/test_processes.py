@@ -3,12 +3,12 @@
 from collections import Counter
 from dataclasses import replace
 
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import MAIN
-from omnigraph.limits import PUBLISH_RETRIES_MAX
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.storage.locks.table import open_locks
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import MAIN
+from omnigraphdb.limits import PUBLISH_RETRIES_MAX
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.storage.locks.table import open_locks
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.manifests import CITY, PERSON, StillRuntime, new_manifest, write
 from tests.support.publishers import publish_many
 from tests.support.store_roots import in_processes

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import (
+from omnigraphdb.errors import (
     InternalError,
     ManifestConflict,
     NotFound,
@@ -19,23 +19,23 @@ from omnigraph.errors import (
     RowContention,
     StorageError,
 )
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
-from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.limits import (
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, Injected, armed, parked
+from omnigraphdb.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
+from omnigraphdb.limits import (
     MANIFEST_FRAGMENTS_MAX,
     PUBLISH_BACKOFF_SECONDS,
     PUBLISH_BACKOFF_SECONDS_MAX,
     PUBLISH_RETRIES_MAX,
     PUBLISH_ROUNDS_MAX,
 )
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.manifest.records import CommitKind, GraphHead, encode
-from omnigraph.manifest.travel import state_at
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.values import TableAt
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.manifest.records import CommitKind, GraphHead, encode
+from omnigraphdb.manifest.travel import state_at
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.rows import Image, Rows
+from omnigraphdb.storage.values import TableAt
 from tests.support.manifests import (
     CITY,
     KNOWS,

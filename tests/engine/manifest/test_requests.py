@@ -2,11 +2,11 @@
 
 import pytest
 
-from omnigraph.ids import MAIN
-from omnigraph.manifest.branches import create_branch
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import publish
-from omnigraph.storage.store import Store, open_store
+from omnigraphdb.ids import MAIN
+from omnigraphdb.manifest.branches import create_branch
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import publish
+from omnigraphdb.storage.store import Store, open_store
 from tests.support.manifests import CITY, PERSON, change, new_manifest, write
 from tests.support.s3_counting import CountingBucket
 

@@ -7,31 +7,37 @@ from dataclasses import field, replace
 
 import pytest
 
-from omnigraph.catalog.ir.contract import advance
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.errors import NotFound, SchemaContractError
-from omnigraph.failpoints import Failpoint, Injected, armed
-from omnigraph.ids import MAIN, BranchName, TableKey, Version
-from omnigraph.limits import CONTRACT_ROUNDS_MAX
-from omnigraph.manifest.accepted_schema import (
+from omnigraphdb.catalog.ir.contract import advance
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.errors import NotFound, RecoveryRequired, SchemaContractError
+from omnigraphdb.failpoints import Failpoint, Injected, armed
+from omnigraphdb.ids import MAIN, BranchName, TableKey, Version
+from omnigraphdb.limits import CONTRACT_ROUNDS_MAX
+from omnigraphdb.manifest.accepted_schema import (
     AcceptedSchema,
     AcceptedSchemas,
     bootstrap_contract,
     load_contract,
 )
-from omnigraph.manifest.branches import create_branch
-from omnigraph.manifest.change import Change, Draft, Update
-from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publish import Published, publish
-from omnigraph.manifest.records import CommitKind
-from omnigraph.manifest.state import BranchState
-from omnigraph.manifest.view import Views, capture
-from omnigraph.storage.counters import counting
-from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE, staging_path
-from omnigraph.storage.lru import Recent
-from omnigraph.storage.store import Store, open_store
-from omnigraph.storage.values import Incarnation
-from omnigraph.values import dataclass
+from omnigraphdb.manifest.branches import create_branch
+from omnigraphdb.manifest.change import Change, Draft, Update
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.publish import Published, publish
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.manifest.state import BranchState
+from omnigraphdb.manifest.view import Views, capture
+from omnigraphdb.storage.counters import counting
+from omnigraphdb.storage.layout import (
+    SCHEMA_FILES,
+    SCHEMA_IR,
+    SCHEMA_PG,
+    SCHEMA_STATE,
+    staging_path,
+)
+from omnigraphdb.storage.lru import Recent
+from omnigraphdb.storage.store import Store, open_store
+from omnigraphdb.storage.values import Incarnation
+from omnigraphdb.values import dataclass
 from tests.support.graphs import SCHEMA, init, manifest_of
 from tests.support.manifests import StillRuntime
 
@@ -283,7 +289,7 @@ def test_a_promotion_that_died_is_reported_after_a_bounded_wait(
     for path in (SCHEMA_IR, SCHEMA_STATE):
         store.objects.put(staging_path(path), new.texts[path])
     store.objects.put(SCHEMA_PG, new.source)
-    with pytest.raises(SchemaContractError):
+    with pytest.raises(RecoveryRequired, match="open the graph read-write"):
         contracts.current()
 
 

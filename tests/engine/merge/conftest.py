@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  email: String? @unique  note: String?  tags: [String]? }
@@ -24,7 +24,7 @@ EDGES = [{"edge": "Knows", "from": "Bob", "to": "Carol", "data": {"id": "k1"}}]
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    made: Graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     made.load([*PEOPLE, *CITIES, *EDGES], mode="append")
     return made
 
@@ -37,6 +37,6 @@ def content(graph: Graph, branch: str = "main", at: str | None = None) -> list[d
 def assert_settled(graph: Graph) -> None:
     """Pins equal HEADs, ends exist, nothing is pending, and a second handle agrees."""
     assert graph.doctor() == []
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert content(again) == content(graph)
         assert again.commits()[0] == graph.commits()[0]

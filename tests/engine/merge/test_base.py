@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import HistoryReclaimed, MergeBaseUnavailable, MergeConflicts, NotFoundError
-from omnigraph.limits import AGREED_ROWS_MAX
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import HistoryReclaimed, MergeBaseUnavailable, MergeConflicts, NotFoundError
+from omnigraphdb.limits import AGREED_ROWS_MAX
 
 SCHEMA = "node P { name: String @key  a: I32?  b: I32? }"
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    made: Graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     write_row(made, "main", "a")
     return made
 
@@ -175,7 +175,7 @@ def test_a_handle_that_only_reads_sees_the_same_merge(graph: Graph) -> None:
     two_features(graph)
     drop(graph, "x", "from_f")
     graph.branch_delete("f")
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         preview = reader.merge("x", dry_run=True)
     assert preview.tables == graph.merge("x").tables
 
@@ -307,7 +307,7 @@ def test_a_commit_with_a_greater_number_does_not_become_the_head(graph: Graph) -
     assert graph.commits()[0] == merge
     write_row(graph, "main", "later")
     assert graph.commits()[0].parent == merge.id
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert again.commits() == graph.commits()
         assert again.commits(all=True) == graph.commits(all=True)
 

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Callable
 
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConflictError
 from tests.engine.merge.conftest import assert_settled
 from tests.engine.merge.test_scenarios import add, names
 from tests.support.writers import in_threads

@@ -7,17 +7,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts, OmniError
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import BranchName, TableKey
-from omnigraph.limits import COPY_ROWS_MIN
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts, OmniError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import BranchName, TableKey
+from omnigraphdb.limits import COPY_ROWS_MIN
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.settled import assert_settled
 
 SCHEMA = "node P { name: String @key  a: I64?  b: String? }"
-FAR = "omnigraph.storage.lance.tables.SPAN_ROWS_MAX"
+FAR = "omnigraphdb.storage.lance.tables.SPAN_ROWS_MAX"
 ROWS = 300
 
 
@@ -36,7 +36,7 @@ def remove(graph: Graph, branch: str, name: str) -> None:
 
 def made(path: Path) -> Graph:
     """Three fragments, and a branch."""
-    graph = omnigraph.init(path, SCHEMA, config={"maintenance": "off"})
+    graph = omnigraphdb.init(path, SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
         write_rows(graph, "main", names(*range(start, start + 100)), 0)
     graph.branch_create("side")
@@ -123,7 +123,7 @@ def test_the_branch_may_go_and_the_next_one_comes(
     graph.branch_delete("again")
     graph.optimize()
     graph.cleanup(keep=1, confirm=True)
-    seen = omnigraph.open(tmp_path / "g", read_only=True)
+    seen = omnigraphdb.open(tmp_path / "g", read_only=True)
     rows = {row["name"]: row["a"] for row in seen.table("P").to_pylist()}
     assert [rows[name] for name in names(3, 4, 299)] == [5, 5, 5]
     assert rows == {name: values[0] for name, values in facts(graph).items()}
@@ -162,7 +162,7 @@ def test_a_merge_that_dies_between_its_commits_leaves_nothing(
     with armed(Failpoint.MERGE_APPENDED), pytest.raises(OmniError):
         graph.merge("side")
     assert facts(graph) == before
-    reopened = omnigraph.open(tmp_path / "g")
+    reopened = omnigraphdb.open(tmp_path / "g")
     assert facts(reopened) == before
     reopened.merge("side")
     assert facts(reopened)["n0150"][0] == 1

@@ -2,16 +2,16 @@
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     ChangeDiffRefused,
     ChangeFeedGap,
     CursorRejected,
     HistoryReclaimed,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, armed
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.engine.merge.test_scenarios import add, know
 
 
@@ -185,7 +185,7 @@ def test_the_feed_shows_one_moment_whatever_is_written_meanwhile(graph: Graph) -
         page = graph.changes()
     assert len(page.blocks) == 1
     assert [b.commit.id for b in graph.changes(since=page.cursor).blocks] == done
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         assert reader.changes(since=page.cursor).caught_up
 
 

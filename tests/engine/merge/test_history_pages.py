@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.comparisons import Change
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.comparisons import Change
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     ChangeDiffRefused,
     ChangeFeedGap,
     CursorRejected,
@@ -122,7 +122,7 @@ def test_a_baseline_and_the_feed_after_it_give_the_graph_as_it_is(
     add(busy, "Eve", age=4)
     [block] = busy.changes(since=found.cursor).blocks
     assert [change.id for change in block.changes] == ["Eve"]
-    again = omnigraph.init(tmp_path / "copy", busy.schema_source)
+    again = omnigraphdb.init(tmp_path / "copy", busy.schema_source)
     again.load(out, mode="append")
     assert list(again.export()) == lines
 
@@ -130,7 +130,7 @@ def test_a_baseline_and_the_feed_after_it_give_the_graph_as_it_is(
 def test_a_baseline_replaces_its_file_whole_or_not_at_all(busy: Graph, tmp_path: Path) -> None:
     out = tmp_path / "state.jsonl"
     out.write_text("old")
-    with pytest.raises(omnigraph.OmniError):
+    with pytest.raises(omnigraphdb.OmniError):
         busy.baseline(out, types=["Nobody"])
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".state")] == []
@@ -151,7 +151,7 @@ def test_after_a_cleanup_the_feed_has_a_gap_and_a_baseline_closes_it(
         add(graph, "Alice", age=number)
     reached = graph.changes(since=start, limit=3).cursor
     graph.cleanup(keep=2, confirm=True)
-    fresh = omnigraph.open(graph.uri)
+    fresh = omnigraphdb.open(graph.uri)
     with pytest.raises(ChangeFeedGap) as caught:
         fresh.changes(since=reached)
     gap = caught.value.details["change_feed_gap"]

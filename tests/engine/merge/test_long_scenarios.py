@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError, NotFoundError, OmniError
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConflictError, NotFoundError, OmniError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint
 from tests.support.child import KILLED, run_child
 from tests.support.long_stories import STORIES, content, make_graph, one_step
 from tests.support.settled import assert_settled
@@ -54,7 +54,7 @@ def doc(name: str, n: int) -> dict[str, Any]:
 
 
 def test_merged_rows_blobs_and_vectors_outlive_source_history_and_old_files(tmp_path: Path) -> None:
-    graph = omnigraph.init(tmp_path / "g", DOCS)
+    graph = omnigraphdb.init(tmp_path / "g", DOCS)
     graph.load([doc(f"d{n}", n) for n in range(20)], mode="append")
     graph.branch_create("work")
     graph.load([doc(f"w{n}", n) for n in range(30)], mode="append", branch="work")
@@ -72,7 +72,7 @@ def test_merged_rows_blobs_and_vectors_outlive_source_history_and_old_files(tmp_
         graph.cleanup(keep=1, confirm=True)
         graph.optimize()
     graph.cleanup(keep=1, confirm=True)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         rows = [r for r in fresh.export() if r["data"].get("name") != "main only"]
         assert rows == expected
         nearest = fresh.query(
@@ -96,7 +96,7 @@ def test_the_export_of_every_branch_makes_the_same_branch_again(tmp_path: Path) 
         text = exported(graph, branch.name)
         file = tmp_path / f"{number}.jsonl"
         file.write_text(text, encoding="utf-8")
-        again = omnigraph.init(tmp_path / f"again{number}", graph.schema_source)
+        again = omnigraphdb.init(tmp_path / f"again{number}", graph.schema_source)
         again.load(file, mode="overwrite")
         assert exported(again, "main") == text
         assert_settled(again)
@@ -111,7 +111,7 @@ def exported(graph: Graph, branch: str) -> str:
 
 def worked(uri: str, seed: int, rounds: int) -> list[str]:
     """One worker: branches, loads and merges of its own name, and now and then on main; gives what surprised it."""
-    rng, graph, surprises = random.Random(seed), omnigraph.open(uri), []
+    rng, graph, surprises = random.Random(seed), omnigraphdb.open(uri), []
     for number in range(rounds):
         name = f"w{seed}.{number % 2}"
         try:
@@ -169,7 +169,7 @@ def test_workers_who_branch_write_merge_and_delete_at_once_leave_a_whole_graph(
     uri = str(tmp_path / "g")
     make_graph(uri).close()
     workers(uri, range(first, first + 3), 12)
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         assert_linear(graph)
         assert_settled(graph)
 
@@ -180,7 +180,7 @@ def test_many_workers_for_long(tmp_path: Path, first: int) -> None:
     uri = str(tmp_path / "g")
     make_graph(uri).close()
     workers(uri, range(first, first + 4), 60)
-    with omnigraph.open(uri) as graph:
+    with omnigraphdb.open(uri) as graph:
         assert_linear(graph)
         assert_settled(graph)
 
@@ -218,7 +218,7 @@ def test_a_story_killed_here_and_there_and_gone_on_with_ends_as_if_nothing_had_b
     for number, step in enumerate(STORIES[story]):
         before, after = truth(story)[number : number + 2]
         dies = rng.random() < 0.5 and killed(uri, story, number, rng.choice(POINTS))
-        with omnigraph.open(uri) as graph:
+        with omnigraphdb.open(uri) as graph:
             shown = content(graph)
             assert shown in ((before, after) if dies else (after, before))
             if shown == before and shown != after:

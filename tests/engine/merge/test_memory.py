@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.limits import COMPARE_ROWS_MAX
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.limits import COMPARE_ROWS_MAX
 from tests.support.two_cores import two_cores
 
 ROWS, DIMENSION = 8_000, 3_072
@@ -22,8 +22,8 @@ EXTRA_MIB_MAX = DELTA_MIB * 5 // 2
 """What a merge may take beyond what a process takes that has merged before; measured twice the delta, either way."""
 
 PREPARE = f"""
-import sys, numpy as np, pyarrow as pa, omnigraph
-graph = omnigraph.init(sys.argv[1], "node Doc {{ name: String @key  vec: Vector({DIMENSION}) }}")
+import sys, numpy as np, pyarrow as pa, omnigraphdb
+graph = omnigraphdb.init(sys.argv[1], "node Doc {{ name: String @key  vec: Vector({DIMENSION}) }}")
 def frame(tag, seed, count):
     values = np.random.default_rng(seed).random(count * {DIMENSION}, dtype=np.float32)
     vectors = pa.FixedSizeListArray.from_arrays(values, {DIMENSION})
@@ -37,17 +37,17 @@ if sys.argv[2] == "three_way":
 """
 
 MERGE = """
-import resource, sys, omnigraph
+import resource, sys, omnigraphdb
 def warm(place):
     # What the first merge of a process takes is not counted.
-    small = omnigraph.init(place, "node Doc { name: String @key  size: I64? }")
+    small = omnigraphdb.init(place, "node Doc { name: String @key  size: I64? }")
     rows = [{"type": "Doc", "data": {"name": str(n), "size": n}} for n in range(100)]
     small.load(rows[:60], mode="append")
     small.branch_create("side")
     small.load(rows[40:], mode="merge", branch="side")
     small.merge("side")
 warm(sys.argv[1] + "-small")
-graph = omnigraph.open(sys.argv[1])
+graph = omnigraphdb.open(sys.argv[1])
 graph.entity("Doc", "old 1")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 result = graph.merge("side")
@@ -86,7 +86,7 @@ def test_eight_thousand_wide_vectors_merge_in_bounded_memory(
 
 
 def with_one_commit(place: Path, rows: int) -> Graph:
-    graph: Graph = omnigraph.init(place, "node P { name: String @key  city: String? }")
+    graph: Graph = omnigraphdb.init(place, "node P { name: String @key  city: String? }")
     names = [f"p{number:07d}" for number in range(rows)]
     graph.load({"P": pa.table({"name": names, "city": ["somewhere"] * rows})}, mode="append")
     return graph

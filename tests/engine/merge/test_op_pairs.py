@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts
 from tests.engine.merge.conftest import assert_settled, content
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -82,7 +82,7 @@ def seen(graph: Graph, branch: str = "main") -> Model:
 
 
 def start(path: Path) -> tuple[Graph, Model]:
-    graph = omnigraph.init(path, SCHEMA)
+    graph = omnigraphdb.init(path, SCHEMA)
     records: list[dict[str, object]] = [
         {"type": "Person", "data": {"name": name, "age": age}} for name, age in PEOPLE.items()
     ]

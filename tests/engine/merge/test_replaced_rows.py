@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.ids import BranchName, TableKey
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.ids import BranchName, TableKey
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.settled import assert_settled
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import MergeGranularity
+    from omnigraphdb.api.types import MergeGranularity
 
 SCHEMA = "node P { name: String @key  a: I64?  b: String? }"
 ROWS = 400
@@ -27,7 +27,7 @@ def write_rows(graph: Graph, branch: str, names: tuple[str, ...], a: int) -> Non
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    made = omnigraph.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
+    made = omnigraphdb.init(tmp_path / "g", SCHEMA, config={"maintenance": "off"})
     for start in range(0, ROWS, 100):
         write_rows(made, "main", tuple(f"n{n:04d}" for n in range(start, start + 100)), 0)
     made.branch_create("side")

@@ -6,17 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.diff.candidates import candidates
-from omnigraph.engine.diff.row_cache import NO_ROW_CACHE, RowCache
-from omnigraph.engine.diff.rows import find_changed_rows, pair_columns
-from omnigraph.ids import BranchName, TableKey
-from omnigraph.limits import MERGE_ROW_CACHE_BYTES
-from omnigraph.storage.addresses import rows_at, stream_at
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import Table
-from omnigraph.storage.values import TableAt
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.diff.candidates import candidates
+from omnigraphdb.engine.diff.row_cache import NO_ROW_CACHE, RowCache
+from omnigraphdb.engine.diff.rows import find_changed_rows, pair_columns
+from omnigraphdb.ids import BranchName, TableKey
+from omnigraphdb.limits import MERGE_ROW_CACHE_BYTES
+from omnigraphdb.storage.addresses import rows_at, stream_at
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.tables import Table
+from omnigraphdb.storage.values import TableAt
 from tests.support.settled import assert_settled
 
 DOC = TableKey("node:Doc")
@@ -32,7 +32,7 @@ def docs(names: list[str], n: int) -> list[dict[str, object]]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    opened: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    opened: Graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     opened.load(docs([f"d{number:03d}" for number in range(200)], 0), mode="append")
     opened.branch_create("side")
     opened.load(docs(["d003", "d077", "d150", "new"], 1), mode="merge", branch="side")
@@ -97,7 +97,7 @@ def test_a_shelf_without_room_holds_nothing_and_reads_ids_only(graph: Graph) -> 
 
 
 def test_long_texts_count_as_they_are_stored(tmp_path: Path) -> None:
-    graph = omnigraph.init(tmp_path / "g", "node T { name: String @key  text: String }")
+    graph = omnigraphdb.init(tmp_path / "g", "node T { name: String @key  text: String }")
     texts = [{"type": "T", "data": {"name": str(n), "text": f"{n} " * 20_000}} for n in range(40)]
     graph.load(texts, mode="append")
     entry = graph._engine.view().snapshot.entry(TableKey("node:T"))

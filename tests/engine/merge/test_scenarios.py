@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import (
     ConflictError,
     MergeConflicts,
     NotFound,
     UserInputError,
 )
-from omnigraph.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
+from omnigraphdb.failpoints import PARK_SECONDS_MAX, Failpoint, armed, parked
 from tests.engine.merge.conftest import assert_settled, content
 from tests.support.writers import in_threads
 
@@ -159,7 +159,7 @@ def test_what_was_merged_into_a_branch_outlives_the_source(graph: Graph) -> None
     add(graph, "Eve", "one")
     graph.merge("one", into="two")
     graph.branch_delete("one")
-    with omnigraph.open(graph.uri) as again:
+    with omnigraphdb.open(graph.uri) as again:
         assert "Eve" in names(again, "two")
     assert_settled(graph)
 
@@ -268,7 +268,7 @@ def test_main_merged_into_a_branch_moves_pins_of_tables_it_never_wrote(graph: Gr
 def test_a_branch_made_again_between_two_reads_shows_its_new_life_only(graph: Graph) -> None:
     graph.branch_create("side")
     add(graph, "Old", "side")
-    with omnigraph.open(graph.uri) as reader:
+    with omnigraphdb.open(graph.uri) as reader:
         assert "Old" in names(reader, "side")
         graph.branch_delete("side")
         graph.branch_create("side")
@@ -298,7 +298,7 @@ def test_the_diff_before_a_merge_is_the_diff_it_makes(graph: Graph) -> None:
 def test_a_preview_writes_nothing_and_needs_no_right_to_write(graph: Graph) -> None:
     graph.branch_create("side")
     add(graph, "Eve", "side")
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         preview = reader.merge("side", dry_run=True)
         assert (str(preview.outcome), preview.commit) == ("fast_forward", None)
         assert preview.tables == {"node:Person": (1, 0, 0)}

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import MergeConflicts
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import MergeConflicts
 from tests.engine.merge.conftest import assert_settled
 from tests.support.merge_model import Decide, merge_graph, merge_properties, merge_row
 
 if TYPE_CHECKING:
-    from omnigraph.api.types import MergeGranularity
+    from omnigraphdb.api.types import MergeGranularity
 
 SCHEMA = "node Item { name: String @key  a: I32?  b: String? }\nnode Other { name: String @key }"
 VALUES: list[tuple[int | None, str | None] | None] = [
@@ -58,7 +58,7 @@ def items(graph: Graph, branch: str = "main") -> dict[str, dict[str, Any]]:
 
 def story(path: Path, cells: list[tuple[Any, ...]]) -> tuple[Graph, list[dict[str, Any]]]:
     sides = [rows_of(cells, side) for side in range(3)]
-    graph = omnigraph.init(path, SCHEMA)
+    graph = omnigraphdb.init(path, SCHEMA)
     write_rows(graph, "main", sides[0], {})
     graph.branch_create("side")
     write_rows(graph, "side", sides[1], sides[0])

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.diff.rows import find_changed_rows
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.ids import BranchName, OperationId, TableKey
-from omnigraph.storage.counters import Cost, counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.diff.rows import find_changed_rows
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import BranchName, OperationId, TableKey
+from omnigraphdb.storage.counters import Cost, counting
 from tests.engine.merge.conftest import assert_settled
 
 SCHEMA = """
@@ -31,7 +31,7 @@ def docs(graph: Graph, branch: str = "main") -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph: Graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph: Graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     rows = [
         doc("bytes", body="base64:AAEC", vec=[1.0, 2.0, 3.0, 4.0], n=0.5, tags=["a, b"]),
         doc("empty", body="base64:", big=2**63 + 1),
@@ -85,7 +85,7 @@ def test_properties_changed_on_different_sides_merge_with_property_granularity(
 ) -> None:
     graph.load([doc("empty", body="base64:Ag==", big=2**63 + 1)], mode="merge", branch="side")
     graph.load([doc("empty", body="base64:", big=7, vec=[1, 1, 1, 1])], mode="merge")
-    with pytest.raises(omnigraph.MergeConflicts):
+    with pytest.raises(omnigraphdb.MergeConflicts):
         graph.merge("side")
     graph.merge("side", granularity="property")
     row = docs(graph)["empty"]
@@ -96,7 +96,7 @@ def test_properties_changed_on_different_sides_merge_with_property_granularity(
 def test_a_conflict_of_one_property_names_it_with_its_three_values(graph: Graph) -> None:
     graph.load([doc("empty", body="base64:Ag==", n=1.0)], mode="merge", branch="side")
     graph.load([doc("empty", body="base64:", big=7, n=2.0)], mode="merge")
-    with pytest.raises(omnigraph.MergeConflicts) as caught:
+    with pytest.raises(omnigraphdb.MergeConflicts) as caught:
         graph.merge("side", granularity="property")
     [conflict] = caught.value.conflicts
     assert conflict.properties == ("big", "n")
@@ -161,7 +161,7 @@ def test_a_delta_is_counted_once_it_is_in_memory(graph: Graph, tmp_path: Path) -
     with (
         counting() as costs,
         armed(Failpoint.MERGE_CHUNK_UPSERTED, lose),
-        pytest.raises(omnigraph.OmniError),
+        pytest.raises(omnigraphdb.OmniError),
     ):
         graph.merge("later")
     # The first of three parts was read and written; the second could not be read.
@@ -185,7 +185,7 @@ def test_changed_rows_are_upserted_in_chunks(graph: Graph) -> None:
 def test_merged_rows_cost_the_same_whatever_lies_around_them(tmp_path: Path) -> None:
     found = []
     for rows in (2_000, 40_000):
-        graph = omnigraph.init(tmp_path / str(rows), SCHEMA)
+        graph = omnigraphdb.init(tmp_path / str(rows), SCHEMA)
         graph.load({"Doc": frame(0, rows)}, mode="append")
         graph.branch_create("side")
         graph.load([doc("new")], mode="append", branch="side")

@@ -7,11 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.engine.cached.traversal import MODE
-from omnigraph.limits import ADJACENCY_FILE_ROWS_MIN
-from omnigraph.storage.counters import Cost, Costs, counting
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.api import loading
+from omnigraphdb.engine.cached.traversal import MODE
+from omnigraphdb.engine.maintenance import adjacency_files
+from omnigraphdb.engine.maintenance.adjacency_files import store_adjacencies
+from omnigraphdb.engine.write.load import load
+from omnigraphdb.ids import TableKey
+from omnigraphdb.limits import ADJACENCY_EDGE_BYTES, ADJACENCY_FILE_ROWS_MIN, ADJACENCY_NODE_BYTES
+from omnigraphdb.storage.counters import Cost, Costs, counting
 from tests.support.settled import assert_settled
 
 SCHEMA = """
@@ -50,7 +55,7 @@ def rows(chance: random.Random) -> dict[str, pa.Table]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("adjacency") / "g"
-    with omnigraph.init(home, SCHEMA) as graph:
+    with omnigraphdb.init(home, SCHEMA) as graph:
         graph.load(rows(random.Random(3)), mode="append")
     return home
 
@@ -72,7 +77,7 @@ def ask(
     at: str | None = None,
 ) -> tuple[list[tuple[str, ...]], Costs]:
     """The answer of a handle that was just opened, and what it read."""
-    with omnigraph.open(home, read_only=True) as graph, counting() as costs:
+    with omnigraphdb.open(home, read_only=True) as graph, counting() as costs:
         found = graph.query(text, given or {}, branch=branch, at=at)
         return sorted(tuple(row.values()) for row in found.rows), costs
 
@@ -81,7 +86,7 @@ def pairs(
     home: Path, edge: str, branch: str | None = None, at: str | None = None
 ) -> set[tuple[str, ...]]:
     """The pairs that the columns of a table say."""
-    with omnigraph.open(home, read_only=True) as graph:
+    with omnigraphdb.open(home, read_only=True) as graph:
         table = graph.snapshot(branch=branch, at=at).table(edge)
         return set(zip(table["src"].to_pylist(), table["dst"].to_pylist(), strict=True))
 
@@ -140,13 +145,13 @@ def test_files_are_patched_for_versions_that_came_later(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(5)
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         first = graph.commits()[0].id
         change(graph, chance)
         change(graph, chance)
     assert assert_same(home, monkeypatch)[Cost.ADJACENCY_FILES_READ] == 1
     assert_same(home, monkeypatch, at=first)
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         graph.mutate("query m($a: String) { delete Port where code = $a }", {"a": code(40)})
     assert_same(home, monkeypatch)
 
@@ -155,7 +160,7 @@ def test_branches_and_compactions_are_walked_as_their_columns_say(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(6)
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         graph.branch_create("b")
         change(graph, chance, "b")
         change(graph, chance)
@@ -207,7 +212,7 @@ def test_a_missing_file_is_not_missed(home: Path) -> None:
 
 
 def test_cleanup_drops_files_of_versions_that_are_gone(home: Path) -> None:
-    with omnigraph.open(home) as graph:
+    with omnigraphdb.open(home) as graph:
         graph.mutate('query m() { insert Feeds { from: "p0001" to: "p0002" } }')
         graph.cleanup(keep=1, confirm=True)
         assert len(files(home)) == 1
@@ -219,9 +224,9 @@ def test_cleanup_drops_files_of_versions_that_are_gone(home: Path) -> None:
 
 def test_small_tables_and_unmaintained_graphs_have_no_files(tmp_path: Path) -> None:
     few = {name: table.slice(0, 1_000) for name, table in rows(random.Random(1)).items()}
-    with omnigraph.init(tmp_path / "few", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "few", SCHEMA) as graph:
         graph.load(few, mode="append")
-    with omnigraph.init(tmp_path / "off", SCHEMA, config={"maintenance": "off"}) as graph:
+    with omnigraphdb.init(tmp_path / "off", SCHEMA, config={"maintenance": "off"}) as graph:
         graph.load(rows(random.Random(1)), mode="append")
     assert files(tmp_path / "few") == files(tmp_path / "off") == []
 
@@ -237,7 +242,7 @@ def test_edges_beyond_the_cache_are_walked_in_its_bound(home: Path, stored: bool
     for one in [] if stored else files(home):
         one.unlink()
     with (
-        omnigraph.open(home, read_only=True, config={"cache_bytes": bytes_max}) as graph,
+        omnigraphdb.open(home, read_only=True, config={"cache_bytes": bytes_max}) as graph,
         counting() as costs,
     ):
         for _ in range(2):
@@ -254,3 +259,58 @@ def test_edges_beyond_the_cache_are_walked_in_its_bound(home: Path, stored: bool
     assert adjacency <= bytes_max
     assert costs[Cost.ADJACENCY_FILES_REFUSED] == 0
     assert (costs[Cost.ADJACENCY_FILES_READ] >= 2) is stored
+
+
+# ---- bounds
+
+
+@pytest.fixture
+def bare(home: Path) -> Path:
+    """A graph whose edge tables have no files yet."""
+    for file in files(home):
+        file.unlink()
+    return home
+
+
+BOTH_TABLES = (TableKey("edge:Feeds"), TableKey("edge:Calls"))
+NEEDED = ADJACENCY_EDGE_BYTES * FEEDS + ADJACENCY_NODE_BYTES * PORTS
+"""The memory that `Feeds` takes; `Calls` ends at another type, too."""
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "stored"), [(None, 2), (NEEDED + PORTS * 160, 2), (NEEDED, 1), (NEEDED - 1, 0)]
+)
+def test_an_adjacency_past_the_bound_is_not_built(
+    bare: Path, bytes_max: int | None, stored: int
+) -> None:
+    with omnigraphdb.open(bare) as graph, counting() as costs:
+        store_adjacencies(graph._engine, BOTH_TABLES, bytes_max)
+    assert len(files(bare)) == stored
+    # Rows are counted by the manifest: of a table past the bound nothing is read.
+    assert (costs[Cost.TABLE_SCANS] > 0) is (stored > 0)
+
+
+def test_a_file_that_would_be_too_large_is_not_built(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adjacency_files, "ADJACENCY_FILE_BYTES_MAX", 4 * (FEEDS + PORTS) - 1)
+    with omnigraphdb.open(bare) as graph, counting() as costs:
+        store_adjacencies(graph._engine, BOTH_TABLES)
+    assert files(bare) == []
+    assert costs[Cost.TABLE_SCANS] == 0
+
+
+@pytest.mark.parametrize(("bytes_max", "stored"), [(NEEDED - 1, 0), (2 * NEEDED, 2)])
+def test_a_load_keeps_within_the_bound_of_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_max: int, stored: int
+) -> None:
+    """As the driver of Spark has one; the settings are the defaults."""
+    monkeypatch.setattr(loading, "ADJACENCY_DRIVER_BYTES_MAX", bytes_max)
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
+        load(
+            graph._engine,
+            rows(random.Random(3)),
+            mode="append",
+            choose=lambda _: loading._choose_beside_spark(),
+        )
+    assert len(files(tmp_path / "g")) == stored

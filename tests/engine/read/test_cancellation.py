@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ReadCancelled, UserInputError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ReadCancelled, UserInputError
 from tests.support.settled import assert_settled
 
 SCHEMA = "node P { name: String @key  age: I32? }\nedge Knows: P -> P"
@@ -33,7 +33,7 @@ READS: dict[str, Callable[[Graph], Any]] = {
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     place = tmp_path_factory.mktemp("cancelled") / "g"
-    with omnigraph.init(place, SCHEMA) as opened:
+    with omnigraphdb.init(place, SCHEMA) as opened:
         people = [{"type": "P", "data": {"name": f"p{n}", "age": n}} for n in range(20)]
         edges = [{"edge": "Knows", "from": f"p{n}", "to": f"p{(n * 7) % 20}"} for n in range(20)]
         opened.load([*people, *edges], mode="append")
@@ -43,7 +43,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
 
 @pytest.mark.parametrize("name", READS)
 def test_a_read_that_is_cancelled_stops(graph: Graph, name: str) -> None:
-    guard = omnigraph.Cancellation()
+    guard = omnigraphdb.Cancellation()
     guard.cancel()
     with guard, pytest.raises(ReadCancelled, match="was cancelled; nothing was changed") as found:
         READS[name](graph)
@@ -64,19 +64,19 @@ class CountingClock:
 @pytest.mark.parametrize("name", ["query", "hop", "hops", "stream"])
 def test_a_read_looks_at_the_clock_between_its_steps(graph: Graph, name: str) -> None:
     patient = CountingClock()
-    with omnigraph.Cancellation(1000, runtime=patient):  # type: ignore[arg-type]
+    with omnigraphdb.Cancellation(1000, runtime=patient):  # type: ignore[arg-type]
         READS[name](graph)
     assert patient.looks > 2, "the read looks more than once"
     for seconds in range(1, patient.looks - 1):
         with (
-            omnigraph.Cancellation(seconds, runtime=CountingClock()),  # type: ignore[arg-type]
+            omnigraphdb.Cancellation(seconds, runtime=CountingClock()),  # type: ignore[arg-type]
             pytest.raises(ReadCancelled, match=f"not ended after {seconds} s"),
         ):
             READS[name](graph)
 
 
 def test_a_stream_stops_wherever_it_is_taken(graph: Graph) -> None:
-    guard = omnigraph.Cancellation()
+    guard = omnigraphdb.Cancellation()
     with guard:
         stream = graph.stream(HOP)
     guard.cancel()
@@ -85,9 +85,9 @@ def test_a_stream_stops_wherever_it_is_taken(graph: Graph) -> None:
 
 
 def test_another_thread_cancels_a_long_read() -> None:
-    begun, guard = threading.Event(), omnigraph.Cancellation()
+    begun, guard = threading.Event(), omnigraphdb.Cancellation()
     slow = "query q() { match { $a: P $b: P $c: P  $a.age < $b.age $b.age < $c.age } return { count($a) as n } }"
-    with omnigraph.init("memory://cancelled", SCHEMA) as graph:
+    with omnigraphdb.init("memory://cancelled", SCHEMA) as graph:
         people = [{"type": "P", "data": {"name": f"p{n}", "age": n}} for n in range(500)]
         graph.load(people, mode="append")
 
@@ -105,7 +105,7 @@ def test_another_thread_cancels_a_long_read() -> None:
 
 
 def test_blocks_inside_blocks_all_count(graph: Graph) -> None:
-    outer, inner = omnigraph.Cancellation(), omnigraph.Cancellation()
+    outer, inner = omnigraphdb.Cancellation(), omnigraphdb.Cancellation()
     with outer:
         with inner:
             outer.cancel()
@@ -117,7 +117,7 @@ def test_blocks_inside_blocks_all_count(graph: Graph) -> None:
 
 
 def test_a_write_is_never_cut(graph: Graph) -> None:
-    guard = omnigraph.Cancellation()
+    guard = omnigraphdb.Cancellation()
     guard.cancel()
     with guard:
         done = graph.mutate("query m() { update P set { age: 1 } where age = 3 }")
@@ -129,4 +129,4 @@ def test_a_write_is_never_cut(graph: Graph) -> None:
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
     with pytest.raises(UserInputError, match="not a time"):
-        omnigraph.Cancellation(seconds)
+        omnigraphdb.Cancellation(seconds)

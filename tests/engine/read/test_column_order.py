@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.catalog.ir.contract import Contract
-from omnigraph.catalog.model import order_columns
-from omnigraph.errors import UserInputError
-from omnigraph.storage.layout import SCHEMA_IR
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.catalog.ir.contract import Contract
+from omnigraphdb.catalog.model import order_columns
+from omnigraphdb.errors import UserInputError
+from omnigraphdb.storage.layout import SCHEMA_IR
 
 SCHEMA = """
 interface Placed { zone: String
@@ -33,9 +33,9 @@ RECORDS = [
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
     """A graph that was written by one handle and opened by another."""
-    with omnigraph.init(tmp_path / "boxes.omni", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "boxes.omni", SCHEMA) as made:
         made.load(RECORDS, mode="append")
-    with omnigraph.open(tmp_path / "boxes.omni") as found:
+    with omnigraphdb.open(tmp_path / "boxes.omni") as found:
         yield found
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph import Graph
+import omnigraphdb
+from omnigraphdb import Graph
 
 SCHEMA = """
 node Port { code: String @key  depth: I32?  name: String? }
@@ -37,7 +37,7 @@ BLOCKS = [
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     chance, place = random.Random(7), tmp_path_factory.mktemp("counted")
-    graph = omnigraph.init(str(Path(place) / "g"), SCHEMA)
+    graph = omnigraphdb.init(str(Path(place) / "g"), SCHEMA)
 
     def number() -> int | None:
         return chance.choice([None, *range(10)])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.embedding.services import MockEmbedder
-from omnigraph.errors import ConfigError, EmbeddingError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.embedding.services import MockEmbedder
+from omnigraphdb.errors import ConfigError, EmbeddingError
 from tests.support.embedding_server import embedding_service
 
 SCHEMA = """
@@ -38,14 +38,14 @@ def root(tmp_path: Path) -> Path:
         }
         for word in WORDS
     ]
-    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(records, mode="append")
     return tmp_path / "g"
 
 
 @pytest.fixture
 def mocked(root: Path) -> Iterator[Graph]:
-    with omnigraph.open(root, config={"embed_provider": "mock"}) as graph:
+    with omnigraphdb.open(root, config={"embed_provider": "mock"}) as graph:
         yield graph
 
 
@@ -59,7 +59,7 @@ def test_a_text_finds_its_own_vector_first(mocked: Graph, word: str) -> None:
 def test_nothing_is_asked_of_the_environment_before_the_first_text(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with omnigraph.open(root) as graph:
+    with omnigraphdb.open(root) as graph:
         vector = NEAR.replace("$t: String", "$t: Vector(4)")
         assert len(graph.query(vector, {"t": [0.0, 0.0, 0.0, 1.0]})) == 2
         monkeypatch.setenv("OMNIGRAPH_EMBEDDINGS_MOCK", "1")
@@ -67,7 +67,7 @@ def test_nothing_is_asked_of_the_environment_before_the_first_text(
 
 
 def test_a_missing_key_is_told_with_the_variables_that_could_hold_it(root: Path) -> None:
-    with omnigraph.open(root) as graph, pytest.raises(EmbeddingError, match="OPENROUTER_API_KEY"):
+    with omnigraphdb.open(root) as graph, pytest.raises(EmbeddingError, match="OPENROUTER_API_KEY"):
         graph.query(NEAR, {"t": "valley"})
 
 
@@ -79,7 +79,7 @@ def test_what_the_handle_was_told_wins_over_the_environment(
     answer = {"data": [{"embedding": list(MockEmbedder().embed("glacier", 4))}]}
     with embedding_service((200, answer)) as service:
         config = {"embed_provider": "openai", "embed_model": "m1", "embed_base_url": service.url}
-        with omnigraph.open(root, config=config) as graph:
+        with omnigraphdb.open(root, config=config) as graph:
             assert graph.query(NEAR, {"t": "anything"}).rows[0] == {"n": "glacier"}
             graph.query(NEAR, {"t": "again"})
         assert [one.body["input"] for one in service.asked] == ["anything", "again"]
@@ -94,7 +94,7 @@ def test_a_vector_of_another_size_is_refused_and_nothing_is_ranked(
     with embedding_service((200, {"data": [{"embedding": [1.0, 2.0]}]})) as service:
         config = {"embed_provider": "openai", "embed_base_url": service.url}
         with (
-            omnigraph.open(root, config=config) as graph,
+            omnigraphdb.open(root, config=config) as graph,
             pytest.raises(EmbeddingError, match="2 numbers, the property needs 4"),
         ):
             graph.query(NEAR, {"t": "x"})
@@ -107,13 +107,13 @@ def test_another_space_than_that_of_the_property_is_refused_by_both_names(mocked
 
 def test_the_space_of_the_property_is_taken(root: Path) -> None:
     config = {"embed_provider": "mock", "embed_model": "acme/e1"}
-    with omnigraph.open(root, config=config) as graph:
+    with omnigraphdb.open(root, config=config) as graph:
         assert graph.query(STRICT, {"t": "valley"}).rows == []
 
 
 def test_a_provider_nobody_knows_is_refused_with_those_there_are(root: Path) -> None:
     with (
-        omnigraph.open(root, config={"embed_provider": "opnai"}) as graph,
+        omnigraphdb.open(root, config={"embed_provider": "opnai"}) as graph,
         pytest.raises(ConfigError, match="did you mean 'openai'"),
     ):
         graph.query(NEAR, {"t": "x"})

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.engine.read.profile import Profile
-from omnigraph.errors import ParamError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.read.profile import Profile
+from omnigraphdb.errors import ParamError
 
 SCHEMA = """
 node Person { key: String @key  age: I32? @index  name: String? @index  city: enum(a, b, c) @index  sig: Vector(2)? @index }
@@ -38,7 +38,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     )
     knows = pa.table({"from": keys, "to": keys.take(pa.array((numbers * 7 + 1) % COUNT))})
     root = tmp_path_factory.mktemp("explain") / "g"
-    with omnigraph.init(root, SCHEMA) as made:
+    with omnigraphdb.init(root, SCHEMA) as made:
         made.load({"Person": people, "Knows": knows}, mode="append")
         yield made
 
@@ -46,7 +46,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
 @pytest.fixture
 def cold(graph: Graph) -> Iterator[Graph]:
     """A handle that has read nothing yet."""
-    with omnigraph.open(graph.uri, read_only=True) as opened:
+    with omnigraphdb.open(graph.uri, read_only=True) as opened:
         yield opened
 
 
@@ -116,7 +116,7 @@ def test_an_explanation_travels_as_json(graph: Graph) -> None:
 
 
 def test_the_past_is_explained_by_what_was_there_then(graph: Graph, tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", SCHEMA) as small:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as small:
         before = small.commits()[0]
         small.load([{"type": "Person", "data": {"key": "a", "age": 1, "city": "a"}}], mode="append")
         text = "query q() { match { $p: Person  $p.age > 0 } return { $p } }"

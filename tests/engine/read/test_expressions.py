@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import EngineError, QueryError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import EngineError, QueryError
 
 SCHEMA = """
 node Port { code: String @key  name: String  lat: F64? }
@@ -29,7 +29,7 @@ Ask = Callable[..., list[tuple[object, ...]]]
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    made = omnigraph.init(str(tmp_path_factory.mktemp("expressions") / "graph"), SCHEMA)
+    made = omnigraphdb.init(str(tmp_path_factory.mktemp("expressions") / "graph"), SCHEMA)
     nodes = [
         *({"type": "Port", "data": {"code": c, "name": n, "lat": t}} for c, n, t in PORTS),
         *(
@@ -154,7 +154,7 @@ def test_a_wrong_expression_is_refused_by_its_code(ask: Ask, code: str, text: st
 
 
 def test_every_form_reads_an_earlier_commit(tmp_path: Path) -> None:
-    made = omnigraph.init(str(tmp_path / "graph"), SCHEMA)
+    made = omnigraphdb.init(str(tmp_path / "graph"), SCHEMA)
     made.load([{"type": "Port", "data": {"code": "A", "name": "a"}}], mode="append")
     before = made.commits()[0].id
     made.load([{"type": "Port", "data": {"code": "B", "name": "b"}}], mode="append")

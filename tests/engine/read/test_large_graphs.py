@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-import omnigraph
+import omnigraphdb
 from tests.support.two_cores import two_cores
 
 SCHEMA = "node Person { key: String @key  age: I32 @index }\nedge Knows: Person -> Person"
@@ -31,14 +31,14 @@ WORKING_BYTES = 256 * 1024 * 1024
 """What a read takes beside its cache: a million rows in flight, ids that are looked up, pages that Lance reads ahead."""
 ASK = """
 import json, sys, threading
-import omnigraph
+import omnigraphdb
 
 def anonymous():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
 
 uri, bytes_max, questions = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-graph = omnigraph.open(uri, read_only=True, config={"cache_bytes": bytes_max})
+graph = omnigraphdb.open(uri, read_only=True, config={"cache_bytes": bytes_max})
 graph.query('query q() { match { $p: Person { key: "nobody" } } return { $p.age } }')
 before, peak, ended = anonymous(), 0, threading.Event()
 
@@ -103,7 +103,7 @@ def make(home: Path, nodes: int, edges: int) -> Made:
     far = (chance.random(edges) ** 2 * nodes).astype(np.int64)
     ages = chance.integers(16, 90, nodes).astype(np.int32)
     keys = pa.array(np.char.add("p", np.char.zfill(np.arange(nodes).astype("U"), 7)))
-    with omnigraph.init(home, SCHEMA) as graph:
+    with omnigraphdb.init(home, SCHEMA) as graph:
         graph.load({"Person": pa.table({"key": keys, "age": ages})}, mode="append", spark=False)
         for part in np.array_split(np.arange(edges), max(1, edges // 5_000_000)):
             ends = {"from": keys.take(pa.array(near[part])), "to": keys.take(pa.array(far[part]))}

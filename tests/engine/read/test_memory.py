@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 from tests.support.two_cores import two_cores
 
 SCHEMA = """
@@ -26,13 +26,13 @@ PAIRS = (
 SORTED = PAIRS.replace("r } }", "r } order { $r.n desc, $l.n } }")
 READ = """
 import json, resource, sys
-import omnigraph
+import omnigraphdb
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 uri, way, query = sys.argv[1:]
-graph = omnigraph.open(uri, read_only=True)
+graph = omnigraphdb.open(uri, read_only=True)
 list(graph.stream(query.replace("$l: Left", "$l: Left { n: 1 }")))  # what any read takes is there already
 before, rows, size = peak(), 0, 0
 if way == "stream":
@@ -56,7 +56,7 @@ def pairs_graph(root: Path, left: int, right: int) -> Graph:
             }
         )
 
-    graph = omnigraph.init(root, SCHEMA)
+    graph = omnigraphdb.init(root, SCHEMA)
     graph.load({"Left": side(left), "Right": side(right)}, mode="append")
     return graph
 
@@ -147,7 +147,7 @@ def test_what_is_held_stays_under_its_bound_and_the_answers_stay_the_same(
 ) -> None:
     expected = list(answers(linked))
     config = {"cache_bytes": megabytes << 20}
-    with omnigraph.open(linked.uri, read_only=True, config=config) as graph:
+    with omnigraphdb.open(linked.uri, read_only=True, config=config) as graph:
         for _ in range(2):
             for found, wanted in zip(answers(graph), expected, strict=True):
                 assert found == wanted
@@ -155,7 +155,7 @@ def test_what_is_held_stays_under_its_bound_and_the_answers_stay_the_same(
 
 
 def test_what_is_held_is_counted_as_large_as_it_is(linked: Graph) -> None:
-    with omnigraph.open(linked.uri, read_only=True) as graph:
+    with omnigraphdb.open(linked.uri, read_only=True) as graph:
         list(answers(graph))
         held = graph._engine.cache
         arrays = {id(one): one.nbytes for value, _ in held._values.values() for one in parts(value)}

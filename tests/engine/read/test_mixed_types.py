@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import QueryError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import QueryError
 
 SCHEMA = """
 interface Named { name: String  age: I32? }
@@ -52,7 +52,7 @@ def fill(graph: Graph) -> Graph:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return fill(omnigraph.init(str(tmp_path_factory.mktemp("mixed") / "graph"), SCHEMA))
+    return fill(omnigraphdb.init(str(tmp_path_factory.mktemp("mixed") / "graph"), SCHEMA))
 
 
 @pytest.fixture(scope="module", params=["committed", "compacted", "branched"])

@@ -6,8 +6,8 @@ from datetime import date
 import networkx
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob? }
@@ -19,7 +19,7 @@ edge LivesIn: Person -> City
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path_factory.mktemp("networks") / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path_factory.mktemp("networks") / "g", SCHEMA) as made:
         people = [{"type": "Person", "data": {"name": name, "age": age, "photo": "base64:aGk="}}
                   for name, age in (("Ada", 36), ("Bo", None), ("Paris", 3))]  # fmt: skip
         knows = [

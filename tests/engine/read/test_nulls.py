@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.engine.cached.traversal import Mode, Traversal
+from omnigraphdb.engine.cached.traversal import Mode, Traversal
 from tests.support.read_world import World
 
 SCHEMA = """
@@ -139,3 +139,18 @@ def test_null_is_not_in_an_empty_list(world: World, spelling: str) -> None:
 def test_null_is_unknown_among_anything_else(world: World) -> None:
     assert asked(world, '$a: A  not $a.s in ["y"]', "$a") == [("a1",)]
     assert asked(world, "$a: A  not $a.s in $none", "$a", none=None) == []
+
+
+@pytest.mark.parametrize("test", ["$a.s in $a.l", "$a.l contains $a.s", "$n in $a.l"])
+def test_null_is_not_in_a_stored_list_that_is_empty(world: World, test: str) -> None:
+    world.append(
+        "A", [{"id": f"c{n}", "k": f"c{n}", "l": items} for n, items in enumerate([[], ["x"]])]
+    )
+    declared = "$n: String?"
+    for form in (f"match {{ $a: A  not ({test}) }}", f"match {{ $a: A  not {{ {test} }} }}"):
+        text = f"query q({declared}) {{ {form} return {{ $a }} order {{ $a.k }} }}"
+        kept = [row[0] for row in world.rows(text, {"n": None}) if row[0].startswith("c")]
+        # What is not true is kept by the block, what is unknown is not kept by the negation.
+        assert kept == (["c0", "c1"] if "not {" in form else ["c0"])
+    text = f"query q({declared}) {{ match {{ $a: A }} return {{ $a, ({test}) as t }} }}"
+    assert [row for row in world.rows(text, {"n": None}) if row[0] == "c0"] == [("c0", False)]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import QueryError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import QueryError
 
 SCHEMA = """
 interface Named { name: String? }
@@ -71,7 +71,7 @@ CHANGES = {
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     graph.load(RECORDS, mode="append")
     return graph
 
@@ -92,7 +92,7 @@ def test_an_open_form_at_an_earlier_commit_answers_as_it_did(graph: Graph, chang
     _assert_as_before(ask(graph, at=before), said)
     if change == "a type is dropped":
         graph.optimize()
-        with omnigraph.open(graph.uri, read_only=True) as cold:
+        with omnigraphdb.open(graph.uri, read_only=True) as cold:
             _assert_as_before(ask(cold, at=before), said)
 
 

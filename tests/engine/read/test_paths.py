@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import NotFound, OmniError, QueryError, ResourceLimit, UserInputError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import NotFound, OmniError, QueryError, ResourceLimit, UserInputError
 
 SCHEMA = """
 node Port { code: String @key }
@@ -31,7 +31,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
         {"edge": "Ships", "from": "D", "to": "E", "data": {"weight": None}},
         {"edge": "CallsAt", "from": "v", "to": "A"},
     ]
-    with omnigraph.init(str(tmp_path_factory.mktemp("paths") / "g"), SCHEMA) as graph:
+    with omnigraphdb.init(str(tmp_path_factory.mktemp("paths") / "g"), SCHEMA) as graph:
         graph.load(rows, mode="append")
         graph.mutate('query q() { insert Ships { from: "A" to: "B" weight: -1.0 } }', branch="main")
         yield graph
@@ -162,7 +162,7 @@ def test_bounds_over_the_limit_are_refused(graph: Graph, monkeypatch: pytest.Mon
     with pytest.raises(ResourceLimit, match="limit of 64"):
         ask(graph, f"{ENDS}  $x $w:feeds{{1,$n}} $y", "hops($w) as n", "$n: I64", n=1000)
     monkeypatch.setenv("OMNIGRAPH_PATH_HOPS_MAX", "70")
-    with omnigraph.open(graph.uri) as handle:
+    with omnigraphdb.open(graph.uri) as handle:
         assert ask(handle, f"{ENDS}  $x $w:feeds{{1,65}} $y", "hops($w) as n") == [(2,)]
 
 
@@ -170,7 +170,7 @@ def test_paths_that_outgrow_their_memory_are_refused(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_PATH_BYTES_MAX", "400")
-    with omnigraph.open(graph.uri) as handle:
+    with omnigraphdb.open(graph.uri) as handle:
         for choice in ("", " by weight", " all", " best 3"):
             with pytest.raises(ResourceLimit, match="bytes of the paths") as raised:
                 ask(handle, f"$x: Port  $x $w:feeds{{0,8{choice}}} $y", "hops($w) as n")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.engine.read.verbs import find_prepared
-from omnigraph.errors import ParamError, SchemaContractError
-from omnigraph.limits import LOOKUP_VALUES_MAX
+import omnigraphdb
+from omnigraphdb.engine.read.verbs import find_prepared
+from omnigraphdb.errors import ParamError, SchemaContractError
+from omnigraphdb.limits import LOOKUP_VALUES_MAX
 
 SCHEMA = "node Person { name: String @key  age: I32? } edge Knows: Person -> Person"
 POINT = "query q($id: String) { match { $p: Person { name: $id } } return { $p.age as age } }"
@@ -19,12 +19,12 @@ WALKS = """query q($id: String) {
 ADD = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
 
 
-def is_prepared(graph: omnigraph.Graph, text: str) -> bool:
+def is_prepared(graph: omnigraphdb.Graph, text: str) -> bool:
     """Whether the next answer comes from memory in one step."""
     return find_prepared(graph._engine, graph.snapshot()._view, text, None) is not None
 
 
-def warm(graph: omnigraph.Graph) -> None:
+def warm(graph: omnigraphdb.Graph) -> None:
     for text in (POINT, HOP, WALKS):
         for _ in range(LOOKUP_VALUES_MAX):
             if is_prepared(graph, text):
@@ -34,8 +34,8 @@ def warm(graph: omnigraph.Graph) -> None:
 
 
 @pytest.fixture
-def friends(tmp_path: Path) -> omnigraph.Graph:
-    graph = omnigraph.init(tmp_path / "friends", SCHEMA)
+def friends(tmp_path: Path) -> omnigraphdb.Graph:
+    graph = omnigraphdb.init(tmp_path / "friends", SCHEMA)
     names = ("Ada", "Bo", "Cy", "Di")
     people = pa.table({"name": names, "age": pa.array(range(30, 34), pa.int32())})
     graph.load({"Person": people}, mode="append")
@@ -45,20 +45,20 @@ def friends(tmp_path: Path) -> omnigraph.Graph:
     return graph
 
 
-def answers(graph: omnigraph.Graph, name: str) -> list[list[dict[str, object]]]:
+def answers(graph: omnigraphdb.Graph, name: str) -> list[list[dict[str, object]]]:
     return [graph.query(text, {"id": name}).rows for text in (POINT, HOP, WALKS)]
 
 
 def test_prepared_answers_are_those_of_a_handle_that_has_nothing_in_memory(
-    friends: omnigraph.Graph,
+    friends: omnigraphdb.Graph,
 ) -> None:
-    with omnigraph.open(friends.uri) as other:
+    with omnigraphdb.open(friends.uri) as other:
         for name in ("Ada", "Bo", "Di", "nobody"):
             assert answers(friends, name) == answers(other, name), name
 
 
-def test_a_commit_of_another_handle_is_seen_by_the_next_lookup(friends: omnigraph.Graph) -> None:
-    with omnigraph.open(friends.uri) as other:
+def test_a_commit_of_another_handle_is_seen_by_the_next_lookup(friends: omnigraphdb.Graph) -> None:
+    with omnigraphdb.open(friends.uri) as other:
         other.mutate(ADD, {"a": "Ada", "b": "Cy"})
         other.mutate(ADD, {"a": "Cy", "b": "Ada"})
         other.mutate('query q() { update Person set { age: 99 } where name = "Ada" }')
@@ -69,7 +69,7 @@ def test_a_commit_of_another_handle_is_seen_by_the_next_lookup(friends: omnigrap
         ]
 
 
-def test_a_snapshot_keeps_its_answers_while_others_commit(friends: omnigraph.Graph) -> None:
+def test_a_snapshot_keeps_its_answers_while_others_commit(friends: omnigraphdb.Graph) -> None:
     before = friends.snapshot()
     friends.mutate('query q() { delete Person where name = "Bo" }')
     assert [before.query(text, {"id": "Ada"}).rows for text in (POINT, HOP, WALKS)] == [
@@ -80,7 +80,7 @@ def test_a_snapshot_keeps_its_answers_while_others_commit(friends: omnigraph.Gra
     assert answers(friends, "Ada") == [[{"age": 30}], [], [{"n": 0}]]
 
 
-def test_a_branch_has_answers_of_its_own(friends: omnigraph.Graph) -> None:
+def test_a_branch_has_answers_of_its_own(friends: omnigraphdb.Graph) -> None:
     friends.branch_create("review")
     review = friends.on("review")
     warm(review)
@@ -89,7 +89,7 @@ def test_a_branch_has_answers_of_its_own(friends: omnigraph.Graph) -> None:
     assert friends.query(HOP, {"id": "Ada"}).rows == [{"name": "Bo"}]
 
 
-def test_parameters_are_refused_as_before(friends: omnigraph.Graph) -> None:
+def test_parameters_are_refused_as_before(friends: omnigraphdb.Graph) -> None:
     for given in (None, {}, {"id": 7}, {"id": None}, {"id": "half \ud800"}, {"other": "Ada"}):
         with pytest.raises(ParamError):
             friends.query(POINT, given)
@@ -97,7 +97,9 @@ def test_parameters_are_refused_as_before(friends: omnigraph.Graph) -> None:
     assert friends.query(POINT, {"id": "Åda"}).rows == []
 
 
-def test_a_schema_text_that_was_edited_is_refused(friends: omnigraph.Graph, tmp_path: Path) -> None:
+def test_a_schema_text_that_was_edited_is_refused(
+    friends: omnigraphdb.Graph, tmp_path: Path
+) -> None:
     with open(tmp_path / "friends" / "_schema.pg", "a") as text:
         text.write("\nnode Pet { name: String @key }\n")
     with pytest.raises(SchemaContractError):

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.compile.check import check
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.descriptor import describe_operation
-from omnigraph.compile.lint import lint
-from omnigraph.language.diagnostics import Severity
-from omnigraph.language.query.format import format_queries, format_source
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.compile.check import check
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.descriptor import describe_operation
+from omnigraphdb.compile.lint import lint
+from omnigraphdb.language.diagnostics import Severity
+from omnigraphdb.language.query.format import format_queries, format_source
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 from tests.support.queries import without_places
 from tests.support.query_forms import FORMS, READS, RECORDS, SCHEMA, WRITES, Form, catalog
 
@@ -22,7 +22,7 @@ from tests.support.query_forms import FORMS, READS, RECORDS, SCHEMA, WRITES, For
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     place: Path = tmp_path_factory.mktemp("forms")
-    with omnigraph.init(place / "g", SCHEMA) as made:
+    with omnigraphdb.init(place / "g", SCHEMA) as made:
         made.load(RECORDS, mode="append")
         yield made
 

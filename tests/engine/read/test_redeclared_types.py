@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import NotFound, QueryError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import NotFound, QueryError
 
 SCHEMA = """
 node Port { code: String @key  size: I64? }
@@ -27,7 +27,7 @@ RENAMED = (
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph = omnigraphdb.init(tmp_path / "g", SCHEMA)
     rows: list[dict[str, Any]] = [{"type": "Port", "data": {"code": f"p{i}"}} for i in range(4)]
     rows += [
         {"edge": "Feeds", "from": f"p{a}", "to": f"p{b}", "data": {"load": float(a)}}
@@ -66,7 +66,7 @@ CHANGES: dict[str, Callable[[Graph], None]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_read_of_an_earlier_commit_shows_it(graph: Graph, change: str) -> None:
     CHANGES[change](graph)
-    with omnigraph.open(graph.uri) as fresh:
+    with omnigraphdb.open(graph.uri) as fresh:
         for seen in (graph, fresh):
             _require_old_rows(seen)
 

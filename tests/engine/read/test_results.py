@@ -11,10 +11,10 @@ import polars
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError, QueryError
-from omnigraph.limits import RESULT_BATCH_ROWS
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError, QueryError
+from omnigraphdb.limits import RESULT_BATCH_ROWS
 
 SCHEMA = """
 node Thing {
@@ -34,7 +34,7 @@ def graph(tmp_path: Path) -> Iterator[Graph]:
         "key": "a<b>", "n": 2**60, "ratio": 0.1, "day": "2020-02-29", "at": "2026-01-10T08:00:00.005Z",
         "on": True, "tags": ["x", "y"], "days": ["2026-01-10T08:00:00.005Z"], "sig": [1.0, 0.5],
     }  # fmt: skip
-    with omnigraph.init(tmp_path / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path / "g", SCHEMA) as made:
         made.load([{"type": "Thing", "data": one} for one in (full, {"key": "b"})], mode="append")
         yield made
 
@@ -131,7 +131,7 @@ def print_of(shown: object) -> list[str]:
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     """More pairs than a batch holds, from few rows."""
     keys = pa.array(np.char.add("k", np.arange(600).astype("U")))
-    with omnigraph.init(tmp_path_factory.mktemp("many") / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path_factory.mktemp("many") / "g", SCHEMA) as made:
         frames = {
             "Thing": pa.table({"key": keys, "n": pa.array(range(600))}),
             "Other": pa.table({"key": keys}),

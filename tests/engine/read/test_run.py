@@ -3,14 +3,14 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.compile.plan.operators import Expand, Scan
-from omnigraph.engine.cached.traversal import Mode, Traversal, traversal_of
-from omnigraph.engine.read.operators import expand, join
-from omnigraph.engine.read.profile import Profile, render
-from omnigraph.engine.read.run import run, run_batches
-from omnigraph.engine.read.verbs import explain_steps, measure_steps
-from omnigraph.errors import ConfigError, EngineError
-from omnigraph.runtime import SYSTEM
+from omnigraphdb.compile.plan.operators import Expand, Scan
+from omnigraphdb.engine.cached.traversal import Mode, Traversal, traversal_of
+from omnigraphdb.engine.read.operators import expand, join
+from omnigraphdb.engine.read.profile import Profile, render
+from omnigraphdb.engine.read.run import run, run_batches
+from omnigraphdb.engine.read.verbs import explain_steps, measure_steps
+from omnigraphdb.errors import ConfigError, ResourceLimit
+from omnigraphdb.runtime import SYSTEM
 from tests.engine.read.conftest import FEEDERS
 from tests.support.read_world import World, table_rows
 
@@ -130,9 +130,9 @@ def test_a_product_past_its_bound_says_what_to_do(
     query = "query q() { match { $p: Port  $q: Port } return { $p, $q } }"
     assert len(harbour.rows(query)) == 16
     monkeypatch.setattr(join, "PRODUCT_ROWS_MAX", 15)
-    with pytest.raises(EngineError, match="pairs 4 with 4 unconnected entities") as caught:
+    with pytest.raises(ResourceLimit, match="16 is over the limit of 15") as caught:
         harbour.rows(query)
-    assert caught.value.hint == "connect the two parts by a traversal or an equality"
+    assert caught.value.hint == "connect the two parts of the pattern by a traversal or an equality"
 
 
 def test_a_profile_tells_rows_time_and_way_of_every_operator(harbour: World) -> None:

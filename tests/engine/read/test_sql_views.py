@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConfigError, GraphClosed
-from omnigraph.packages import load_package
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConfigError, GraphClosed
+from omnigraphdb.packages import load_package
 
 SCHEMA = """
 node Thing {
@@ -39,7 +39,7 @@ def thing(n: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path_factory.mktemp("sql") / "g", SCHEMA) as made:
+    with omnigraphdb.init(tmp_path_factory.mktemp("sql") / "g", SCHEMA) as made:
         edges = [{"edge": "Link", "from": f"k{n}", "to": f"k{n + 1}"} for n in range(9)]
         links = [{"type": "Link", "data": {"key": "l"}}]
         made.load(
@@ -95,7 +95,7 @@ def test_a_join_of_nodes_and_edges(graph: Graph) -> None:
 
 def test_the_views_show_their_snapshot_whatever_is_written_later(tmp_path: Path) -> None:
     count = "select count(*) from Link"
-    with omnigraph.init(tmp_path / "g", "node Link { key: String @key }") as graph:
+    with omnigraphdb.init(tmp_path / "g", "node Link { key: String @key }") as graph:
         graph.load([{"type": "Link", "data": {"key": "a"}}], mode="append")
         first = graph.commits()[0]
         graph.branch_create("more")
@@ -121,11 +121,11 @@ def test_only_the_columns_and_rows_that_a_statement_needs_are_read(tmp_path: Pat
     rows = 2_000
     wide = pa.array([f"{n:06}" * 1_000 for n in range(rows)])
     schema = "node Doc { key: String @key  n: I64 @index  text: String }"
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         table = pa.table({"key": [f"d{n}" for n in range(rows)], "n": range(rows), "text": wide})
         graph.load({"Doc": table}, mode="append")
     whole = wide.nbytes
-    with omnigraph.open(tmp_path / "g") as graph, graph.duckdb() as connection:
+    with omnigraphdb.open(tmp_path / "g") as graph, graph.duckdb() as connection:
         assert bytes_read(connection, "select count(*), sum(n) from Doc") < whole / 10
         assert bytes_read(connection, "select max(length(text)) from Doc where n = 77") < whole / 2
         assert bytes_read(connection, "select max(length(text)) from Doc") > whole / 10
@@ -153,8 +153,8 @@ def test_a_connection_that_nobody_holds_is_freed(graph: Graph) -> None:
 
 def test_a_connection_that_is_left_open_prints_nothing_at_the_end(graph: Graph) -> None:
     program = (
-        "import sys, omnigraph\n"
-        "connection = omnigraph.open(sys.argv[1], read_only=True).duckdb()\n"
+        "import sys, omnigraphdb\n"
+        "connection = omnigraphdb.open(sys.argv[1], read_only=True).duckdb()\n"
         "print(connection.sql('select count(*) from Thing').fetchall())\n"
     )
     done = subprocess.run(

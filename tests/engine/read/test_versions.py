@@ -4,14 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.compile.checked import Direction
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.read.columns.entities import Entities
-from omnigraph.engine.read.graph.adjacency import NeighbourUnit
-from omnigraph.engine.read.graph.topology import Topology
-from omnigraph.ids import TableKey
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.values import AddColumn, DropColumn, RenameColumn
+from omnigraphdb.compile.checked import Direction
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.read.columns.entities import Entities
+from omnigraphdb.engine.read.graph.adjacency import NeighbourUnit
+from omnigraphdb.engine.read.graph.topology import Topology
+from omnigraphdb.ids import TableKey
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.values import AddColumn, DropColumn, RenameColumn
 from tests.engine.read.conftest import FEEDERS, PORTS
 from tests.support.read_world import World
 

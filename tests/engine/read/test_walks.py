@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import omnigraph
-from omnigraph import Graph
-from omnigraph.errors import ParamError, QueryError
+import omnigraphdb
+from omnigraphdb import Graph
+from omnigraphdb.errors import ParamError, QueryError
 
 SCHEMA = """
 node Port { code: String @key }
@@ -36,7 +36,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     for name, edges in (("Feeds", FEEDS), ("Ships", SHIPS)):
         rows += [{"edge": name, "from": a, "to": b, "data": {"weight": w}} for a, b, w in edges]
     rows.append({"edge": "CallsAt", "from": "v", "to": "A"})
-    with omnigraph.init(str(tmp_path_factory.mktemp("walks") / "g"), SCHEMA) as graph:
+    with omnigraphdb.init(str(tmp_path_factory.mktemp("walks") / "g"), SCHEMA) as graph:
         graph.load(rows, mode="append")
         yield graph
 
@@ -86,7 +86,7 @@ def test_a_walk_reaches_what_a_search_by_hand_reaches(
     graph: Graph, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
-    with omnigraph.open(graph.uri) as handle:
+    with omnigraphdb.open(graph.uri) as handle:
         for walk, edges, low, high in CASES:
             assert ask(handle, walk) == reach(edges, low, high), walk
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.api.texts import schema_of
-from omnigraph.catalog.diff import types
-from omnigraph.catalog.diff.steps import StepKind
-from omnigraph.catalog.ir.contract import create_contract
-from omnigraph.engine.maintenance.indexes import ensure_indices
-from omnigraph.engine.schema.apply import apply_schema
-from omnigraph.engine.schema.work import work_of
-from omnigraph.errors import (
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.api.texts import schema_of
+from omnigraphdb.catalog.diff import types
+from omnigraphdb.catalog.diff.steps import StepKind
+from omnigraphdb.catalog.ir.contract import create_contract
+from omnigraphdb.engine.maintenance.indexes import ensure_indices
+from omnigraphdb.engine.schema.apply import apply_schema
+from omnigraphdb.engine.schema.work import work_of
+from omnigraphdb.errors import (
     EngineError,
     HistoryReclaimed,
     NotFound,
@@ -30,10 +30,10 @@ from omnigraph.errors import (
     UnsupportedSchemaChange,
     UserInputError,
 )
-from omnigraph.failpoints import Failpoint, armed
-from omnigraph.manifest.records import CommitKind
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import Step
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import Step
 from tests.support.merge_ways import by_runner
 from tests.support.schema_changes import BASE, RECORDS, VARIANTS, content, made
 from tests.support.settled import assert_settled
@@ -88,7 +88,7 @@ def test_a_schema_that_means_the_same_changes_nothing(graph: Graph) -> None:
 
 def test_planning_changes_nothing_and_works_on_a_read_only_handle(graph: Graph) -> None:
     before = graph.snapshot().to_dict()
-    with omnigraph.open(graph.uri, read_only=True) as reader:
+    with omnigraphdb.open(graph.uri, read_only=True) as reader:
         assert reader.schema_plan(VARIANTS["mixed"]).supported
         with pytest.raises(ReadOnlyError):
             reader.schema_apply(VARIANTS["mixed"])
@@ -127,7 +127,7 @@ def test_a_renamed_type_keeps_its_table_and_every_row_and_edge(graph: Graph) -> 
 
 def test_a_renamed_property_keeps_values_ids_and_index(tmp_path: Path) -> None:
     schema = "node Item { a: I32  b: I32  @key(a, b)  rank: I32? @index }"
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         graph.load([{"type": "Item", "data": {"a": 1, "b": 2, "rank": 7}}], mode="append")
         ids = graph.table("Item")["id"].to_pylist()
         renamed = (
@@ -253,7 +253,7 @@ def test_a_hard_drop_removes_the_table_of_a_type(graph: Graph) -> None:
 
 def test_a_hard_drop_keeps_blobs_vectors_and_lists_of_what_stays(tmp_path: Path) -> None:
     schema = "node Doc { name: String @key  body: Blob?  v: Vector(2)?  tags: [String]?  x: I32? }"
-    with omnigraph.init(tmp_path / "g", schema) as graph:
+    with omnigraphdb.init(tmp_path / "g", schema) as graph:
         doc = {"name": "a", "body": "base64:aGVsbG8=", "v": [1, 2], "tags": ["t"], "x": 5}
         graph.load([{"type": "Doc", "data": doc}], mode="append")
         graph.schema_apply(schema.replace("  x: I32?", ""), allow_data_loss=True)
@@ -279,7 +279,7 @@ NO_BOUND = {"small_work_rows": 0, "small_work_bytes": 0}
 def test_a_hard_drop_in_steps_writes_what_one_in_memory_writes(tmp_path: Path) -> None:
     found = []
     for name, config in (("memory", {}), ("steps", NO_BOUND)):
-        with omnigraph.init(tmp_path / name, DOCS, config=config) as graph:
+        with omnigraphdb.init(tmp_path / name, DOCS, config=config) as graph:
             load_docs(graph)
             done = graph.schema_apply(
                 DOCS.replace("  x: I32?", ""), allow_data_loss=True, spark=False
@@ -305,7 +305,7 @@ class BrokenRunner(LocalRunner):
 
 
 def test_a_hard_drop_whose_workers_die_is_taken_back(tmp_path: Path) -> None:
-    with omnigraph.init(tmp_path / "g", DOCS) as graph:
+    with omnigraphdb.init(tmp_path / "g", DOCS) as graph:
         load_docs(graph)
         before = graph.table("Doc").to_pylist()
         source = schema_of(DOCS.replace("  x: I32?", ""))
@@ -313,7 +313,7 @@ def test_a_hard_drop_whose_workers_die_is_taken_back(tmp_path: Path) -> None:
             apply_schema(
                 graph._engine, source, allow_data_loss=True, choose=by_runner(BrokenRunner(1))
             )
-    with omnigraph.open(tmp_path / "g") as again:
+    with omnigraphdb.open(tmp_path / "g") as again:
         assert again.table("Doc").to_pylist() == before
         assert_settled(again)
 
@@ -351,7 +351,7 @@ def test_a_branch_cannot_start_before_a_change_of_the_schema(graph: Graph) -> No
 
 
 def test_a_second_handle_sees_the_new_schema_at_once(graph: Graph) -> None:
-    with omnigraph.open(graph.uri) as other:
+    with omnigraphdb.open(graph.uri) as other:
         assert other.table("Person").num_rows == 2
         graph.schema_apply(VARIANTS["mixed"])
         assert other.schema_source == VARIANTS["mixed"]
@@ -380,7 +380,7 @@ def test_a_long_chain_of_changes_keeps_every_row_and_all_of_history(graph: Graph
 def test_a_table_that_nobody_registered_is_no_obstacle(graph: Graph) -> None:
     desired = VARIANTS["add types"]
     home = work_of(
-        graph._engine.contracts.current().contract, omnigraph.parse_schema(desired)
+        graph._engine.contracts.current().contract, omnigraphdb.parse_schema(desired)
     ).created
     left = next(iter(home.values()))
     graph._engine.store.tables.create(left.path, left.schema)
@@ -389,9 +389,9 @@ def test_a_table_that_nobody_registered_is_no_obstacle(graph: Graph) -> None:
 
 
 def test_steps_and_table_work_agree() -> None:
-    accepted = create_contract(omnigraph.parse_schema(BASE), "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    accepted = create_contract(omnigraphdb.parse_schema(BASE), "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     for text in VARIANTS.values():
-        desired = omnigraph.parse_schema(text)
+        desired = omnigraphdb.parse_schema(text)
         work = work_of(accepted, desired)
         kinds = [s.kind for s in types.plan(accepted.catalog, desired).steps]
         assert len(work.created) == kinds.count(StepKind.ADD_TYPE)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import ConflictError, QueryError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import ConflictError, QueryError
 from tests.support.schema_changes import BASE, made
 
 RENAMED = (
@@ -61,7 +61,7 @@ def swing(graph: Graph, enough: Callable[[], bool]) -> None:
 
 
 def test_a_reader_never_sees_tables_of_another_schema(graph: Graph) -> None:
-    other = omnigraph.open(graph.uri, read_only=True)
+    other = omnigraphdb.open(graph.uri, read_only=True)
     seen = set()
 
     def look() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import QueryError
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import QueryError
 
 VALUES: dict[str, Any] = {
     "I32?": 9,
@@ -31,7 +31,7 @@ def shown(name: str) -> str:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(tmp_path / "g", schema(), config={"maintenance": "off"}) as opened:
+    with omnigraphdb.init(tmp_path / "g", schema(), config={"maintenance": "off"}) as opened:
         ports = [{"type": "Port", "data": {"code": f"p{n}"}} for n in range(20)]
         opened.load(ports, mode="append")
         yield opened

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.errors import OmniError
-from omnigraph.failpoints import Failpoint, armed
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.errors import OmniError
+from omnigraphdb.failpoints import Failpoint, armed
 from tests.support.s3 import Bucket
 from tests.support.schema_changes import BASE, RECORDS, VARIANTS, content
 
@@ -16,10 +16,10 @@ from tests.support.schema_changes import BASE, RECORDS, VARIANTS, content
 def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Graph:
     """A graph that is not on a local disk."""
     if request.param == "memory":
-        opened: Graph = omnigraph.init(f"memory://{tmp_path.name}", BASE)
+        opened: Graph = omnigraphdb.init(f"memory://{tmp_path.name}", BASE)
     else:
         bucket: Bucket = request.getfixturevalue("bucket")
-        opened = omnigraph.init(f"{bucket.uri}/g", BASE, storage_options=bucket.storage_options)
+        opened = omnigraphdb.init(f"{bucket.uri}/g", BASE, storage_options=bucket.storage_options)
     opened.load(RECORDS, mode="append")
     return opened
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import omnigraph
-from omnigraph.limits import ADDRESSES_MAX
-from omnigraph.storage.addresses import rows_at
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.tables import Table
+import omnigraphdb
+from omnigraphdb.limits import ADDRESSES_MAX
+from omnigraphdb.storage.addresses import rows_at
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.tables import Table
 
 ROWS = 20_000
 
@@ -18,7 +18,7 @@ ROWS = 20_000
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     place: Path = tmp_path_factory.mktemp("addresses") / "g"
-    with omnigraph.init(place, "node P { name: String @key  n: I64? }") as graph:
+    with omnigraphdb.init(place, "node P { name: String @key  n: I64? }") as graph:
         names = [f"p{number:05}" for number in range(ROWS)]
         graph.load({"P": pa.table({"name": names, "n": list(range(ROWS))})}, mode="append")
         graph.mutate("query q() { delete P where n = 700 }")

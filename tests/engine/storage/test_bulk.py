@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.store import open_store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import IndexKind, IndexSpec, Staged, TableAt
+from omnigraphdb.storage.store import open_store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import IndexKind, IndexSpec, Staged, TableAt
 from tests.support.store_roots import in_processes
 from tests.support.tables import OPERATION, PEOPLE
 from tests.support.two_cores import TWO_CORES

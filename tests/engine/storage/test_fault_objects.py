@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.cloud import open_objects
+from omnigraphdb.errors import StorageError
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.cloud import open_objects
 from tests.support.fault_objects import Failure, FaultObjects
 
 

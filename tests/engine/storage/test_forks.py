@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from lance.dataset import Branches
 
-from omnigraph.errors import BranchInUse, ForkExists, StorageError, TableNotFound, UserInputError
-from omnigraph.limits import REF_LOOKS_MAX
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import TableAt
+from omnigraphdb.errors import BranchInUse, ForkExists, StorageError, TableNotFound, UserInputError
+from omnigraphdb.limits import REF_LOOKS_MAX
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import TableAt
 from tests.support.store_roots import StoreRoot, race_threads
 from tests.support.tables import PEOPLE, ages, filled, head_at, land, open_root, people
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.ids import Version
-from omnigraph.storage.layout import branch_path
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import TableAt
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.layout import branch_path
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import TableAt
 from tests.support.store_roots import StoreRoot
 from tests.support.tables import land, open_root, people
 

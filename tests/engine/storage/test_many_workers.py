@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import OmniError
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import StagedKind, TableAt
+from omnigraphdb.errors import OmniError
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import StagedKind, TableAt
 from tests.support.store_roots import StoreRoot
 from tests.support.tables import ages, filled, land, next_of, open_root, people
 

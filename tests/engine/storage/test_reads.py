@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from omnigraph.errors import EngineError, StorageError
-from omnigraph.limits import LOOKUP_FILTERED_MAX
-from omnigraph.storage.blobs import BLOB_INPUT, BlobForm, BlobKind
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.lance import index
-from omnigraph.storage.lance.search import tokens
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Table, Tables
-from omnigraph.storage.values import IndexKind, TableAt
+from omnigraphdb.errors import EngineError, StorageError
+from omnigraphdb.limits import LOOKUP_FILTERED_MAX
+from omnigraphdb.storage.blobs import BLOB_INPUT, BlobForm, BlobKind
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.lance import index
+from omnigraphdb.storage.lance.search import tokens
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Table, Tables
+from omnigraphdb.storage.values import IndexKind, TableAt
 from tests.support.store_roots import StoreRoot, in_threads
 from tests.support.tables import (
     AGE_INDEX,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from omnigraph.errors import (
+from omnigraphdb.errors import (
     BranchInUse,
     ForkExists,
     HistoryReclaimed,
@@ -18,14 +18,14 @@ from omnigraph.errors import (
     TableExists,
     TableNotFound,
 )
-from omnigraph.ids import Version
-from omnigraph.limits import HISTORY_ROWS_MIN
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.lance.rows import PRIMARY_KEY, LanceRows
-from omnigraph.storage.objects.protocol import Objects
-from omnigraph.storage.rows import Image, Rows, SplitRows
-from omnigraph.storage.values import MAIN_INCARNATION
-from tests.support.memory_rows import MemoryRows
+from omnigraphdb.ids import Version
+from omnigraphdb.limits import HISTORY_ROWS_MIN
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.lance.rows import PRIMARY_KEY, LanceRows
+from omnigraphdb.storage.objects.protocol import Objects
+from omnigraphdb.storage.rows import Image, Rows, SplitRows
+from omnigraphdb.storage.values import MAIN_INCARNATION
+from tests.simulation.rows import make_lone_rows
 from tests.support.store_roots import StoreRoot, in_processes, race_threads
 from tests.support.tables import (
     MANIFEST_SCHEMA,
@@ -52,7 +52,7 @@ def store_root(request: pytest.FixtureRequest, tmp_path: Any) -> StoreRoot:
 
 @pytest.fixture
 def rows(store_root: StoreRoot) -> Rows:
-    return MemoryRows() if store_root.kind == "fake" else open_root(store_root).manifest
+    return make_lone_rows() if store_root.kind == "fake" else open_root(store_root).manifest
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_the_head_by_names_alone_is_the_head_or_unknown(
     rows.swap(first, link("c1", "genesis"))
     assert rows.head(None) == 2
     assert rows.find_head(None) in (None, 2)
-    if store_root.kind in ("local", "fake"):
+    if store_root.kind == "local":
         assert rows.find_head(None) == 2
 
 
@@ -553,7 +553,7 @@ def test_a_fold_gives_way_to_a_swap(
         rival.swap(rival.load(None), link("rival", head_of(image.rows)))
         return planned
 
-    from omnigraph.storage.lance import rows as lance_rows
+    from omnigraphdb.storage.lance import rows as lance_rows
 
     plan = vars(lance_rows)["plan_fold"]
     monkeypatch.setattr(lance_rows, "plan_fold", interrupted)

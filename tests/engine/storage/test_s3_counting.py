@@ -6,9 +6,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.cloud import open_objects
-from omnigraph.storage.objects.options import lance_options
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.cloud import open_objects
+from omnigraphdb.storage.objects.options import lance_options
 from tests.support.s3_counting import CountingBucket
 from tests.support.store_roots import in_threads
 

@@ -2,10 +2,10 @@
 
 import os
 
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.local import LocalObjects
-from omnigraph.storage.objects.protocol import Objects
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.local import LocalObjects
+from omnigraphdb.storage.objects.protocol import Objects
 
 PATHS = ("d/a", "d/b")
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.cloud import open_objects, prove_conditional_puts
-from omnigraph.storage.objects.protocol import Objects
+from omnigraphdb.errors import StorageError
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.cloud import open_objects, prove_conditional_puts
+from omnigraphdb.storage.objects.protocol import Objects
 from tests.support.s3 import Bucket, S3Server
 from tests.support.s3_counting import CountingBucket
 from tests.support.store_roots import StoreRoot

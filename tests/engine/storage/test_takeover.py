@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Successors, TableAt
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import Successors, TableAt
 from tests.support.store_roots import StoreRoot
 from tests.support.tables import PEOPLE, land, open_root, people
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.ir.contract import Contract, create_contract
-from omnigraph.catalog.ir.state import SchemaState, open_contract, seal
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.errors import SchemaContractError
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.ir.contract import Contract, create_contract
+from omnigraphdb.catalog.ir.state import SchemaState, open_contract, seal
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.errors import SchemaContractError
+from omnigraphdb.language.source import Source
 from tests.support.schemas import compiled, fixture
 
 DOMAIN = "01J8ZXVYQ0000000000000000A"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from omnigraph.catalog.diff.steps import SchemaPlan, render
-from omnigraph.catalog.diff.types import plan
-from omnigraph.catalog.ir.contract import advance, create_contract
-from omnigraph.catalog.resolve.schema import compile_schema
+from omnigraphdb.catalog.diff.steps import SchemaPlan, render
+from omnigraphdb.catalog.diff.types import plan
+from omnigraphdb.catalog.ir.contract import advance, create_contract
+from omnigraphdb.catalog.resolve.schema import compile_schema
 
 TESTS = Path(__file__).parents[2]
 DOMAIN = "01J8ZQ4W6V7S5T3R2P1N0M9K8H"

@@ -4,14 +4,14 @@ import pickle
 
 import pytest
 
-from omnigraph.catalog.diff.codes import REGISTRY, Code, Family, Severity, Tier
-from omnigraph.catalog.diff.steps import SchemaPlan, first_refusal
-from omnigraph.catalog.diff.types import plan
-from omnigraph.catalog.model import Catalog, Columns, Interface, Level, NodeType, Property
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.errors import InternalError, UnsupportedSchemaChange
-from omnigraph.ids import TableKey
-from omnigraph.values import dataclass
+from omnigraphdb.catalog.diff.codes import REGISTRY, Code, Family, Severity, Tier
+from omnigraphdb.catalog.diff.steps import SchemaPlan, first_refusal
+from omnigraphdb.catalog.diff.types import plan
+from omnigraphdb.catalog.model import Catalog, Columns, Interface, Level, NodeType, Property
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.errors import InternalError, UnsupportedSchemaChange
+from omnigraphdb.ids import TableKey
+from omnigraphdb.values import dataclass
 
 
 def text(name: str, *, nullable: bool = False) -> Property:

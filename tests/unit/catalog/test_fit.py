@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.catalog.values import Misfit, fit
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.catalog.values import Misfit, fit
 
 
 def scalar(name: str, **facts: Any) -> PropertyType:

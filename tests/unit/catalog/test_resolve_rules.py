@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraphdb.limits import PROBLEMS_SHOWN_MAX
 from tests.support.schemas import codes, compiled, refused
 
 A = "node A { k: String @key } "

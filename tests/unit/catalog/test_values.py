@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.catalog.values import (
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.catalog.values import (
     composite_id,
     format_date,
     format_datetime,

@@ -2,9 +2,9 @@
 
 import threading
 
-from omnigraph.commit.arrivals import Arrivals
-from omnigraph.ids import MAIN, BranchName
-from omnigraph.runtime import SystemRuntime
+from omnigraphdb.commit.arrivals import Arrivals
+from omnigraphdb.ids import MAIN, BranchName
+from omnigraphdb.runtime import SystemRuntime
 
 LONG = 60.0
 OTHER = BranchName("other")

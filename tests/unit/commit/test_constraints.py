@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.model import (
+from omnigraphdb.catalog.model import (
     Cardinality,
     Catalog,
     Check,
@@ -16,12 +16,12 @@ from omnigraph.catalog.model import (
     Property,
     Range,
 )
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.constraints import violations
-from omnigraph.commit.constraints.committed import CommittedTables
-from omnigraph.commit.delta import DeltaKind, Deltas, TableDelta, deltas_of
-from omnigraph.errors import ConstraintError, DataError, KeyConflict, ReferentialError
-from omnigraph.ids import TableKey
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.commit.constraints import violations
+from omnigraphdb.commit.constraints.committed import CommittedTables
+from omnigraphdb.commit.delta import DeltaKind, Deltas, TableDelta, deltas_of
+from omnigraphdb.errors import ConstraintError, DataError, KeyConflict, ReferentialError
+from omnigraphdb.ids import TableKey
 
 
 def prop(name: str, scalar: Scalar, **facts: Any) -> Property:

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.locks import SCHEMA_APPLY, HeldLocks, LockKey, TableLocks, lock_key
-from omnigraph.errors import InternalError
-from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.ids import TableKey
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.locks.table import FileLocks
+from omnigraphdb.commit.locks import (
+    SCHEMA_APPLY,
+    HeldLocks,
+    LockKey,
+    TableLocks,
+    lock_key,
+    queue_of,
+)
+from omnigraphdb.errors import InternalError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX
+from omnigraphdb.ids import TableKey
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.locks.table import FileLocks
 
 KEYS = [lock_key(TableKey(f"node:{name}"), branch) for name in "ABC" for branch in (None, "b")]
 
@@ -23,7 +30,7 @@ def table_locks(tmp_path: Path) -> TableLocks:
 
 def another(root: Path) -> TableLocks:
     """What another handle on the same graph has."""
-    return TableLocks(str(root), FileLocks(root_of(root)))
+    return TableLocks(queue_of(str(root)), FileLocks(root_of(root)))
 
 
 def test_the_turn_of_a_schema_change_comes_before_all_others() -> None:

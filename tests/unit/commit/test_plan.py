@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.commit.addressed import AddressedRows
-from omnigraph.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
-from omnigraph.commit.plan import (
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.commit.addressed import AddressedRows
+from omnigraphdb.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
+from omnigraphdb.commit.plan import (
     BuildIndexes,
     ClearSettings,
     CompactFragments,
@@ -26,12 +26,12 @@ from omnigraph.commit.plan import (
     WritePlan,
     plan_of,
 )
-from omnigraph.commit.sidecar import WriterKind
-from omnigraph.ids import MAIN, CommitId, OperationId, Version
-from omnigraph.language.source import Source
-from omnigraph.manifest.records import CommitKind
-from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.storage.values import MAIN_INCARNATION, DropColumn, Successors, TableAt, Written
+from omnigraphdb.commit.sidecar import WriterKind
+from omnigraphdb.ids import MAIN, CommitId, OperationId, Version
+from omnigraphdb.language.source import Source
+from omnigraphdb.manifest.records import CommitKind
+from omnigraphdb.manifest.snapshot import Snapshot
+from omnigraphdb.storage.values import MAIN_INCARNATION, DropColumn, Successors, TableAt, Written
 
 TYPE = compile_schema(Source("node Person { name: String @key }", "s.pg")).nodes["Person"]
 BASE = TableAt(path="nodes/a", branch=None, version=Version(3))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.commit.locks import SCHEMA_APPLY, lock_key
-from omnigraph.commit.sidecar import (
+from omnigraphdb.commit.locks import SCHEMA_APPLY, lock_key
+from omnigraphdb.commit.sidecar import (
     Decided,
     Mode,
     Pin,
@@ -21,11 +21,11 @@ from omnigraph.commit.sidecar import (
     Tombstone,
     WriterKind,
 )
-from omnigraph.commit.sidecar_json import decode, encode
-from omnigraph.errors import InternalError, SidecarUnreadable
-from omnigraph.ids import CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.change import OperationDraft
-from omnigraph.storage.layout import root_of, sidecar_path
+from omnigraphdb.commit.sidecar_json import decode, encode
+from omnigraphdb.errors import InternalError, SidecarUnreadable
+from omnigraphdb.ids import CommitId, OperationId, TableKey, Version
+from omnigraphdb.manifest.change import OperationDraft
+from omnigraphdb.storage.layout import root_of, sidecar_path
 
 ID = OperationId("01HZY8M3D8Q4XT6V5R2N7K9B1C")
 ROOT = root_of("/tmp/some/nodes/graph")
@@ -100,6 +100,7 @@ sidecars = st.builds(
     merge_source=st.none() | texts.map(CommitId),
     commit_id=st.none() | texts.map(CommitId),
     batch_id=st.none() | texts,
+    batch_request=st.none() | texts,
     message=st.none() | texts,
     operation=st.none() | operations,
     schema_hash=st.none() | texts,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.params import bind_arguments
-from omnigraph.errors import ParamError
+from omnigraphdb.compile.params import bind_arguments
+from omnigraphdb.errors import ParamError
 from tests.support.compiling import read
 
 NOW = datetime(2026, 1, 10, 8, tzinfo=UTC)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph import compile
-from omnigraph.compile.codes import CHECK_CODES
-from omnigraph.errors import QueryError
+from omnigraphdb import compile
+from omnigraphdb.compile.codes import CHECK_CODES
+from omnigraphdb.errors import QueryError
 from tests.support.compiling import EXTENDED, checked, diagnostics
 
 V = "$v: Vessel"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.check import check_mutation, check_read
-from omnigraph.compile.checked import CheckedMutation, CheckedRead
-from omnigraph.compile.params import bind_arguments
-from omnigraph.errors import OmniError
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.compile.check import check_mutation, check_read
+from omnigraphdb.compile.checked import CheckedMutation, CheckedRead
+from omnigraphdb.compile.params import bind_arguments
+from omnigraphdb.errors import OmniError
+from omnigraphdb.language.source import Source
 from tests.conformance import run
 
 COMPILED = re.compile(r"T\d+|P\d\d|Q\d+|QueryError|ParamError")

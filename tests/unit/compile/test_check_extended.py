@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.compile.checked import (
+from omnigraphdb.compile.checked import (
     Aggregate,
     AllOf,
     AnyOf,

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from omnigraph.compile.check import check_file
-from omnigraph.compile.checked import (
+from omnigraphdb.compile.check import check_file
+from omnigraphdb.compile.checked import (
     CheckedDelete,
     CheckedInsert,
     CheckedUpdate,
@@ -16,9 +16,9 @@ from omnigraph.compile.checked import (
     PropertyRef,
     VariableKind,
 )
-from omnigraph.errors import DataError, QueryError
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+from omnigraphdb.errors import DataError, QueryError
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 from tests.support.compiling import checked, harbour, mutation
 
 
@@ -74,7 +74,7 @@ def test_a_predicate_literal_keeps_its_own_type() -> None:
 
 
 def test_a_node_wins_over_an_edge_of_the_same_name() -> None:
-    from omnigraph.catalog.resolve.schema import compile_schema
+    from omnigraphdb.catalog.resolve.schema import compile_schema
 
     catalog = compile_schema("node Feed { k: String @key }  edge Feed: Feed -> Feed")
     found = checked('query q() { insert Feed { k: "a" } }', catalog)

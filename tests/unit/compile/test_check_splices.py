@@ -7,8 +7,8 @@ from dataclasses import fields, is_dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compile.check import check_error, check_findings
-from omnigraph.compile.checked import (
+from omnigraphdb.compile.check import check_error, check_findings
+from omnigraphdb.compile.checked import (
     Bind,
     Checked,
     CheckedRead,
@@ -17,10 +17,10 @@ from omnigraph.compile.checked import (
     Pattern,
     PropertyRef,
 )
-from omnigraph.compile.descriptor import describe_operation
-from omnigraph.errors import OmniError
-from omnigraph.language.query.parse import parse_findings
-from omnigraph.language.source import Source
+from omnigraphdb.compile.descriptor import describe_operation
+from omnigraphdb.errors import OmniError
+from omnigraphdb.language.query.parse import parse_findings
+from omnigraphdb.language.source import Source
 from tests.support.compiling import EXTENDED, harbour
 from tests.unit.compile.test_check_codes import ACCEPTED, MUTATIONS, READS
 

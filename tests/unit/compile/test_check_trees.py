@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.compile.check import check_error, check_findings
-from omnigraph.errors import DataError, QueryError
-from omnigraph.language.query import tree
-from omnigraph.language.source import Source
+from omnigraphdb.compile.check import check_error, check_findings
+from omnigraphdb.errors import DataError, QueryError
+from omnigraphdb.language.query import tree
+from omnigraphdb.language.source import Source
 from tests.support.compiling import harbour
 from tests.support.queries import files
 from tests.unit.compile.test_check_splices import assert_whole

@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.api.texts import parse_schema
-from omnigraph.compile.complete import CompletionKind, complete, is_bare
+from omnigraphdb.api.texts import parse_schema
+from omnigraphdb.compile.complete import CompletionKind, complete, is_bare
 
 CATALOG = parse_schema(
     """

@@ -1,6 +1,6 @@
 """What clients are told about a query."""
 
-from omnigraph.compile.descriptor import TypeUse, describe_operation, describe_value
+from omnigraphdb.compile.descriptor import TypeUse, describe_operation, describe_value
 from tests.support.compiling import checked, harbour, mutation, read
 
 
@@ -50,6 +50,14 @@ def test_a_read_reads_bound_types_edges_and_their_ends_also_inside_blocks() -> N
         TypeUse("node", "Vessel"),
     )
     assert describe_operation(found, harbour()).writes == ()
+
+
+def test_a_path_reads_its_edges() -> None:
+    found = read("match { $a: Port  $a $w:feeds{1,3} $b } return { hops($w) as n }")
+    assert describe_operation(found, harbour()).reads == (
+        TypeUse("edge", "Feeds"),
+        TypeUse("node", "Port"),
+    )
 
 
 def test_an_edge_insert_reads_both_ends_and_writes_the_edge() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.compile.lint import lint, lint_report
-from omnigraph.language.diagnostics import Severity
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.compile.lint import lint, lint_report
+from omnigraphdb.language.diagnostics import Severity
+from omnigraphdb.language.source import Source
 from tests.support.compiling import harbour
 
 MIXED = Source(

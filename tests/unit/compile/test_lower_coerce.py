@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
-from omnigraph.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce, coerce_choices
-from omnigraph.errors import InternalError
-from omnigraph.language.query.tree import Comparison
+from omnigraphdb.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
+from omnigraphdb.compile.coerce import Coerced, ConstantTruth, Either, Exact, coerce, coerce_choices
+from omnigraphdb.errors import InternalError
+from omnigraphdb.language.query.tree import Comparison
 
 OPERATORS: dict[Comparison, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.compile.rules import RULES
+from omnigraphdb.compile.rules import RULES
 from tests.support.plan_fixtures import PlanCase, cases
 
 CASES = cases()

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.compile.checked import Const, Now, ParamRef
-from omnigraph.compile.lower import lower
-from omnigraph.compile.plan.operators import Expand, Rank, Scan, Slice
-from omnigraph.compile.plan.plan import Plan
-from omnigraph.compile.rules import RULES, fill, optimize
+from omnigraphdb.compile.checked import Const, Now, ParamRef
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.plan.operators import Expand, Rank, Scan, Slice
+from omnigraphdb.compile.plan.plan import Plan
+from omnigraphdb.compile.rules import RULES, fill, optimize
 from tests.support.plan_fixtures import PlanCase, cases, checked_read, harbour
 
 INSTANT = datetime(2026, 2, 1, tzinfo=UTC)

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.checked import Parameter
-from omnigraph.compile.params import bind
-from omnigraph.errors import ParamError
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.compile.checked import Parameter
+from omnigraphdb.compile.params import bind
+from omnigraphdb.errors import ParamError
 
 VECTOR = PropertyType(scalar=Scalar.F32, dimension=3)
 

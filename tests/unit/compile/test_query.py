@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.compile.check import check_mutation, check_read
-from omnigraph.errors import NotFound, QueryError
-from omnigraph.language.source import Source
+from omnigraphdb.compile.check import check_mutation, check_read
+from omnigraphdb.errors import NotFound, QueryError
+from omnigraphdb.language.source import Source
 from tests.support.compiling import harbour
 
 TWO = Source(

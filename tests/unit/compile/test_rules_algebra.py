@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.checked import (
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.compile.checked import (
     AllOf,
     AnyOf,
     Compare,
@@ -21,7 +21,7 @@ from omnigraph.compile.checked import (
     TextMatch,
     VariableKind,
 )
-from omnigraph.compile.plan.algebra import (
+from omnigraphdb.compile.plan.algebra import (
     NEVER,
     Always,
     Test,
@@ -31,10 +31,10 @@ from omnigraph.compile.plan.algebra import (
     push_down_negations,
     split_conjunction,
 )
-from omnigraph.compile.plan.plan import Slot
-from omnigraph.compile.plan.visit import variables_of
-from omnigraph.compile.rules.predicates import coerce_test, fold_test
-from omnigraph.language.query.tree import Comparison
+from omnigraphdb.compile.plan.plan import Slot
+from omnigraphdb.compile.plan.visit import variables_of
+from omnigraphdb.compile.rules.predicates import coerce_test, fold_test
+from omnigraphdb.language.query.tree import Comparison
 from tests.support.query_model import Row, truth
 
 INTEGER = PropertyType(scalar=Scalar.I32, nullable=True)

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.compile.checked import CheckedRead
-from omnigraph.compile.rules import fill
-from tests.support.plan_fixtures import PlanCase, cases, stages_of
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.compile.checked import CheckedRead
+from omnigraphdb.compile.rules import fill
+from tests.support.plan_fixtures import PlanCase, cases, harbour, stages_of
 from tests.support.plan_model import execute
-from tests.support.query_model import NOW, ModelGraph, Values, meaning
+from tests.support.query_model import NOW, ModelGraph, Values, freeze, meaning
 
 INSTANT = datetime(2026, 2, 1, tzinfo=UTC)
 PORTS = ("NLRTM", "BEANR", "DEHAM", "A")
 VESSELS = ("9100001", "9100002", "9100003")
 COMPANIES = ("North", "South")
+ENDS = {name: (one.source, one.target) for name, one in harbour().edges.items()}
 
 words = st.sampled_from(
     ["aster", "Aster II", "storm aster", "NLRTM", "Hamburg", "Antwerp", "NL", ""]
@@ -45,6 +46,7 @@ vessels = st.fixed_dictionaries(
         "seen": maybe(st.sampled_from([INSTANT, datetime(2025, 1, 1, tzinfo=UTC)])),
         "log": maybe(words),
         "sig": maybe(st.tuples(halves, halves)),
+        "active": maybe(st.booleans()),
     }
 )
 ports = st.fixed_dictionaries({"name": words, "lat": maybe(halves), "depth": small})
@@ -81,11 +83,15 @@ def edges(
 
 
 @st.composite
-def graphs(draw: st.DrawFn, least: int = 0) -> ModelGraph:
-    """Small graphs of the harbour schema, with parallel edges, loops and NULLs; `least` of every main type."""
-    boats = draw(nodes(VESSELS, "imo", vessels, least))
-    harbours = draw(nodes(PORTS, "code", ports, least))
-    owners = draw(nodes(COMPANIES, "name", companies, least))
+def graphs(draw: st.DrawFn, least: int = 0, more: int = 0) -> ModelGraph:
+    """Small graphs of the harbour schema, with parallel edges, loops and NULLs.
+
+    There are at least `least` of every main type, as far as the names go, of which there may be `more`.
+    """
+    further = tuple(f"N{number}" for number in range(more))
+    boats = draw(nodes((*VESSELS, *further), "imo", vessels, least))
+    harbours = draw(nodes((*PORTS, *further), "code", ports, least))
+    owners = _unlike(draw(nodes((*COMPANIES, *further), "name", companies, least)))
     notes = draw(nodes(("n1", "n2"), "id", st.fixed_dictionaries({"text": words})))
     berths = draw(nodes(("b1",), "id", st.just({"port": "NLRTM", "number": 3, "length": None})))
     weights = st.fixed_dictionaries({"weight": maybe(small)})
@@ -100,9 +106,22 @@ def graphs(draw: st.DrawFn, least: int = 0) -> ModelGraph:
         edges={
             "CallsAt": draw(edges(boats, harbours, calls, "c", least)),
             "Feeds": draw(edges(harbours, harbours, weights, "f", least)),
+            "Ships": draw(edges(harbours, harbours, weights, "s")),
             "OwnedBy": draw(edges(boats, owners, st.just({}), "o", least)),
         },
+        ends=ENDS,
     )
+
+
+def _unlike(owners: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """Companies of which no two have one country, as the schema demands."""
+    taken = Counter[str]()
+    found = []
+    for owner in owners:
+        country = owner["country"]
+        found.append(owner if not taken[country] else owner | {"country": None})
+        taken[country] += 1
+    return tuple(found)
 
 
 def parameter(kind: PropertyType) -> st.SearchStrategy[Any]:
@@ -115,7 +134,8 @@ def parameter(kind: PropertyType) -> st.SearchStrategy[Any]:
 
 def exact(row: Values) -> Values:
     """Make sums comparable: the order of adding is not part of the meaning."""
-    return tuple(round(x, 9) if isinstance(x, float) and math.isfinite(x) else x for x in row)
+    rounded = (float(f"{x:.9g}") if isinstance(x, float) and math.isfinite(x) else x for x in row)
+    return tuple(map(freeze, rounded))
 
 
 def same(read: CheckedRead, actual: list[Values], expected: list[Values]) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from omnigraph.embedding.config import EmbeddingConfig, Provider, config_of
-from omnigraph.embedding.services import LazyEmbedder, MockEmbedder, embedder_of
-from omnigraph.errors import ConfigError, EmbeddingError
-from omnigraph.runtime import SystemRuntime
+from omnigraphdb.embedding.config import EmbeddingConfig, Provider, config_of
+from omnigraphdb.embedding.services import LazyEmbedder, MockEmbedder, embedder_of
+from omnigraphdb.errors import ConfigError, EmbeddingError
+from omnigraphdb.runtime import SystemRuntime
 from tests.support.embedding_server import embedding_service
 
 OPENAI = {"data": [{"embedding": [3.0, 4.0]}]}

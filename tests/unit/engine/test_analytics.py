@@ -8,27 +8,27 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from omnigraph.engine.analytics.arcs import Arcs
-from omnigraph.engine.analytics.bounds import Bounds
-from omnigraph.engine.analytics.communities import (
+from omnigraphdb.engine.analytics.arcs import Arcs
+from omnigraphdb.engine.analytics.bounds import Bounds
+from omnigraphdb.engine.analytics.communities import (
     compute_modularity,
     find_communities,
     propagate_labels,
 )
-from omnigraph.engine.analytics.components import (
+from omnigraphdb.engine.analytics.components import (
     count_triangles,
     find_components,
     find_cores,
     update_components,
 )
-from omnigraph.engine.analytics.distances import count_hops, measure_distances
-from omnigraph.engine.analytics.ranking import (
+from omnigraphdb.engine.analytics.distances import count_hops, measure_distances
+from omnigraphdb.engine.analytics.ranking import (
     compute_betweenness,
     compute_pagerank,
     count_degrees,
 )
-from omnigraph.errors import BoundReached
-from omnigraph.runtime import SystemRuntime
+from omnigraphdb.errors import BoundReached
+from omnigraphdb.runtime import SystemRuntime
 
 
 def _weigh(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import omnigraph
-from omnigraph.api.graph import Graph
-from omnigraph.catalog.model import Columns, NodeType, Property
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.delta import DeltaKind, TableDelta
-from omnigraph.engine.cached import ids as module
-from omnigraph.engine.cached.ids import CachedIds, Ids
-from omnigraph.ids import TableKey
-from omnigraph.storage.counters import counting
+import omnigraphdb
+from omnigraphdb.api.graph import Graph
+from omnigraphdb.catalog.model import Columns, NodeType, Property
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.commit.delta import DeltaKind, TableDelta
+from omnigraphdb.engine.cached import ids as module
+from omnigraphdb.engine.cached.ids import CachedIds, Ids
+from omnigraphdb.ids import TableKey
+from omnigraphdb.storage.counters import counting
 
 TYPE = NodeType(
     name="T", properties={"k": Property(name="k", type=PropertyType(scalar=Scalar.STRING))}, key=Columns(("k",))
@@ -54,7 +54,7 @@ def test_ids_follow_every_change(steps: list[tuple[str, set[str]]], overlay: int
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    with omnigraph.init(
+    with omnigraphdb.init(
         tmp_path / "g", "node T { k: String @key  n: I32? }", config={"maintenance": "off"}
     ) as graph:
         graph.load([{"type": "T", "data": {"k": k}} for k in "abc"], mode="append")
@@ -97,7 +97,7 @@ def test_what_others_changed_is_read_anew(graph: Graph) -> None:
 
 
 def test_an_empty_table_is_known_without_a_look(tmp_path: Path) -> None:
-    graph = omnigraph.init(tmp_path / "empty", "node T { k: String @key }")
+    graph = omnigraphdb.init(tmp_path / "empty", "node T { k: String @key }")
     assert asked(graph, CachedIds(100), "abc") == ("", {})
 
 

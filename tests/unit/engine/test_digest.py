@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.diff.digest import can_digest, digest_column, digest_nulls
-from omnigraph.engine.equality import same
+from omnigraphdb.engine.diff.digest import can_digest, digest_column, digest_nulls
+from omnigraphdb.engine.equality import same
 
 COLUMNS = [
     pa.array([1, None, 2, 1, 0, -1]),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.equality import same
+from omnigraphdb.engine.equality import same
 
 NAN = float("nan")
 CASES: list[tuple[pa.DataType, Any, Any, bool]] = [

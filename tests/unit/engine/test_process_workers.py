@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
-from omnigraph.engine.maintenance.operation import LocalWorkers
-from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.ids import Version
-from omnigraph.storage.values import MaintenanceTask, TableAt
+from omnigraphdb.engine.maintenance.operation import LocalWorkers
+from omnigraphdb.failpoints import PARK_SECONDS_MAX
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.values import MaintenanceTask, TableAt
 
 AT = TableAt(path="nodes/x", branch=None, version=Version(1))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.engine.cached.traversal import FRONTIER, HOPS, MODE, Mode, Traversal, traversal_of
-from omnigraph.errors import ConfigError
+from omnigraphdb.engine.cached.traversal import FRONTIER, HOPS, MODE, Mode, Traversal, traversal_of
+from omnigraphdb.errors import ConfigError
 
 
 def test_the_default_looks_at_what_things_cost() -> None:

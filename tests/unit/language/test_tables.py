@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.schema.parse import parse_schema_text
+from omnigraphdb.language.source import Source
 query = Source("query q($n: I32) { match { $p: Person { age: $n } } return { $p.name } }", "q")
 schema = Source("node Person { name: String @key  age: I32? @range(age, 0..150) }", "s")
 print(parse_queries(query), parse_schema_text(schema))

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.ids import CommitId
-from omnigraph.manifest.ancestry import CommitGraph, parents_of, part
-from omnigraph.manifest.merged import (
+from omnigraphdb.ids import CommitId
+from omnigraphdb.manifest.ancestry import CommitGraph, parents_of, part
+from omnigraphdb.manifest.merged import (
     ancestor_rows,
     commit_rows,
     encode_merged_commits,
     find_merged_commits,
     lost_rows,
 )
-from omnigraph.manifest.records import MANIFEST_SCHEMA, GraphCommit, encode
+from omnigraphdb.manifest.records import MANIFEST_SCHEMA, GraphCommit, encode
 from tests.unit.manifest.test_lineage import commit
 
 Commits = dict[CommitId, GraphCommit]

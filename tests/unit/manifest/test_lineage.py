@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.errors import NotFound, UserInputError
-from omnigraph.ids import MAIN, CommitId, Version
-from omnigraph.manifest.lineage import Lineage, find_batch
-from omnigraph.manifest.records import CommitKind, GraphCommit, encode
+from omnigraphdb.errors import NotFound, UserInputError
+from omnigraphdb.ids import MAIN, CommitId, Version
+from omnigraphdb.manifest.lineage import Lineage, find_batch
+from omnigraphdb.manifest.records import CommitKind, GraphCommit, encode
 
 
 def commit(

@@ -6,12 +6,13 @@ from functools import partial
 
 import pytest
 
-from omnigraph.errors import NotFound, PublishContention
-from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.limits import BRANCH_STATES_MAX
-from omnigraph.manifest.branches import create_branch, delete_branch
-from omnigraph.manifest.manifest import Heads, Manifest
-from omnigraph.manifest.travel import find_commit
+from omnigraphdb.errors import NotFound, PublishContention
+from omnigraphdb.ids import MAIN, BranchName, TableKey
+from omnigraphdb.limits import BRANCH_STATES_MAX
+from omnigraphdb.manifest.branches import create_branch, delete_branch
+from omnigraphdb.manifest.manifest import Heads, Manifest
+from omnigraphdb.manifest.travel import find_commit
+from tests.simulation.rows import make_lone_rows
 from tests.support.manifests import (
     CITY,
     PERSON,
@@ -21,12 +22,11 @@ from tests.support.manifests import (
     together,
     write,
 )
-from tests.support.memory_rows import MemoryRows
 
 
 @pytest.fixture
 def manifest() -> Manifest:
-    return new_manifest(MemoryRows())
+    return new_manifest(make_lone_rows())
 
 
 def test_an_older_state_never_replaces_a_newer_one(manifest: Manifest) -> None:

@@ -5,11 +5,19 @@ import json
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import InternalError
-from omnigraph.ids import MAIN, RECOVERY_ACTOR, BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.manifest.lineage import commits_of, decode_commits, find_commit, head_of
-from omnigraph.manifest.merged import NO_COMMITS, ancestor_rows, find_merged_commits
-from omnigraph.manifest.records import (
+from omnigraphdb.errors import InternalError
+from omnigraphdb.ids import (
+    MAIN,
+    RECOVERY_ACTOR,
+    BranchName,
+    CommitId,
+    OperationId,
+    TableKey,
+    Version,
+)
+from omnigraphdb.manifest.lineage import commits_of, decode_commits, find_commit, head_of
+from omnigraphdb.manifest.merged import NO_COMMITS, ancestor_rows, find_merged_commits
+from omnigraphdb.manifest.records import (
     MANIFEST_SCHEMA,
     CommitKind,
     GraphCommit,
@@ -25,7 +33,7 @@ from omnigraph.manifest.records import (
     operation_row,
     tag_of,
 )
-from omnigraph.manifest.table_history import read_table_history
+from omnigraphdb.manifest.table_history import read_table_history
 
 PERSON = TableKey("node:Person")
 REVIEW = BranchName("review")
@@ -141,6 +149,7 @@ def test_a_commit_survives_the_trip_with_every_field() -> None:
         tables=(TableKey("edge:K"), PERSON),
         operation_id=OperationId("01OP"),
         batch_id="b-7",
+        batch_request="r-7",
     )
     assert commits_of(encode([sent])) == (sent,)
     assert find_commit(encode([sent]), sent.id) == sent
@@ -335,9 +344,18 @@ def test_a_commit_keeps_its_pins_its_message_and_its_group() -> None:
 
 def test_a_merge_brings_the_message_of_a_commit_and_neither_its_pins_nor_its_group() -> None:
     said = 'a "quoted", "pins": {"x": 1}, "group": "g" \\'
-    made = commit("01A", 2, pins={PERSON: Version(7)}, message=said, group="01G", batch_id="b")
+    made = commit(
+        "01A",
+        2,
+        pins={PERSON: Version(7)},
+        message=said,
+        group="01G",
+        batch_id="b",
+        batch_request="r",
+    )
     (found,) = decode_commits(find_merged_commits(ancestor_rows(encode([made])), NO_COMMITS))
     assert (found.message, dict(found.pins), found.group, found.batch_id) == (said, {}, None, None)
+    assert found.batch_request is None
 
 
 def test_an_operation_is_read_back_from_its_row() -> None:

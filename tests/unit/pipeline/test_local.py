@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.pipeline.local import LocalRunner
-from omnigraph.pipeline.runner import KEY, Each, Shuffle, count_buckets
-from omnigraph.pipeline.shuffle import buckets_of, split_by_bucket
+from omnigraphdb.failpoints import PARK_SECONDS_MAX
+from omnigraphdb.pipeline.local import LocalRunner
+from omnigraphdb.pipeline.runner import KEY, Each, Shuffle, count_buckets
+from omnigraphdb.pipeline.shuffle import buckets_of, split_by_bucket
 
 SQUARES = pa.schema([("n", pa.int64()), ("square", pa.int64())])
 NAMES = pa.schema([(KEY, pa.string()), ("position", pa.int64())])

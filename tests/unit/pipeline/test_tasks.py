@@ -6,16 +6,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.commit.delta import DeltaKind
-from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.checks import LoadProcess, LoadSpec, check_step
-from omnigraph.pipeline.input.splits import ByteRange, CommittedSplit, Split
-from omnigraph.pipeline.keys.decide import decide_step
-from omnigraph.pipeline.keys.local import local_endpoints_step, local_ids_step
-from omnigraph.pipeline.keys.plan import KeyPlan
-from omnigraph.pipeline.location import StoreLocation
-from omnigraph.pipeline.messages import (
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.commit.delta import DeltaKind
+from omnigraphdb.ids import TableKey, Version
+from omnigraphdb.pipeline.checks import LoadProcess, LoadSpec, check_step
+from omnigraphdb.pipeline.input.splits import ByteRange, CommittedSplit, Split
+from omnigraphdb.pipeline.keys.decide import decide_step
+from omnigraphdb.pipeline.keys.local import local_endpoints_step, local_ids_step
+from omnigraphdb.pipeline.keys.plan import KeyPlan
+from omnigraphdb.pipeline.location import StoreLocation
+from omnigraphdb.pipeline.messages import (
     MESSAGES,
     ScratchSlice,
     SliceKind,
@@ -23,10 +23,10 @@ from omnigraph.pipeline.messages import (
     decode,
     encode,
 )
-from omnigraph.pipeline.runner import Shuffle, Step
-from omnigraph.pipeline.stage import make_stage_step, mark_splits, write_splits
-from omnigraph.storage.store import open_store
-from omnigraph.storage.values import TableAt
+from omnigraphdb.pipeline.runner import Shuffle, Step
+from omnigraphdb.pipeline.stage import make_stage_step, mark_splits, write_splits
+from omnigraphdb.storage.store import open_store
+from omnigraphdb.storage.values import TableAt
 
 SCHEMA = """
 node Person { name: String @key  sig: Vector(3)?  scan: Blob?  mail: String?  @unique(mail) }

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.errors import PolicyConfigError, PolicyDenied, PolicyEvaluationError
-from omnigraph.policy import PolicyAction, PolicyEngine, ResourceScope
-from omnigraph.policy.actions import PolicyKind
-from omnigraph.policy.cases import read_cases, run_cases
+from omnigraphdb.errors import PolicyConfigError, PolicyDenied, PolicyEvaluationError
+from omnigraphdb.policy import PolicyAction, PolicyEngine, ResourceScope
+from omnigraphdb.policy.actions import PolicyKind
+from omnigraphdb.policy.cases import read_cases, run_cases
 
 POLICY = textwrap.dedent(
     """

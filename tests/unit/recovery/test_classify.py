@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.commit.sidecar import (
+from omnigraphdb.commit.sidecar import (
     Decided,
     Mode,
     Pin,
@@ -15,8 +15,8 @@ from omnigraph.commit.sidecar import (
     WriterKind,
     mode_of,
 )
-from omnigraph.ids import CommitId, OperationId, TableKey, Version
-from omnigraph.recovery.classify import (
+from omnigraphdb.ids import CommitId, OperationId, TableKey, Version
+from omnigraphdb.recovery.classify import (
     Decision,
     Facts,
     Finding,
@@ -48,6 +48,7 @@ def seen(
     ownership: Ownership = Ownership.UNKNOWN,
     is_visible: bool = False,
     visible: int = P,
+    is_whole: bool = True,
 ) -> Observed:
     """One table whose visible version is 10 unless given otherwise."""
     pin = Pin(
@@ -64,6 +65,7 @@ def seen(
         visible=Version(visible),
         ownership=ownership,
         is_visible=is_visible,
+        is_whole=is_whole,
     )
 
 
@@ -106,6 +108,8 @@ CELLS = [
     ("h > p+1, f = h, e = p", seen(13, confirmed=13), MULTI, PAST, PAST),
     ("h > p+1, f < h, e = p", seen(13, confirmed=12), MULTI, PAST, MULTI),
     ("h > p+1, f = h, e < p", seen(13, expected=9, confirmed=13), MULTI, MULTI, MULTI),
+    ("h = p+1, e = p, c = h, cut", seen(11, is_whole=False), P1, P1, INCOMPLETE),
+    ("h > p+1, f = h, e = p, cut", seen(13, confirmed=13, is_whole=False), MULTI, MULTI, MULTI),
     ("the table is not visible", seen(3, expected=2, visible=0), MULTI, MULTI, INCOMPLETE),
 ]
 
@@ -177,7 +181,7 @@ def sidecar(
     *tables: Observed,
     kind: WriterKind = WriterKind.MUTATION,
     version: int = 3,
-    recorded: bool = False,
+    recorded: Decided | None = None,
     registered: bool = False,
 ) -> Sidecar:
     new = Registration(table_key=TableKey("node:New"), table_path="nodes/0000000000000001")
@@ -190,15 +194,20 @@ def sidecar(
         tables=tuple(one.pin for one in tables),
         registrations=(new,) if registered else (),
         commit_id=CommitId("01HZY8M3D8Q4XT6V5R2N7K9B1D") if version == 3 else None,
-        recorded=Recorded(decision=Decided.ROLL_BACK) if recorded else None,
+        recorded=None if recorded is None else Recorded(decision=recorded),
         schema_version=version,
     )
 
 
-def decision(*tables: Observed, version: int = 3, **facts: bool) -> Decision:
-    given = {name: facts.pop(name) for name in ("recorded", "registered") if name in facts}
-    kind = WriterKind.SCHEMA_APPLY if "registered" in given else WriterKind.MUTATION
-    one = sidecar(*tables, kind=kind, version=version, **given)
+def decision(
+    *tables: Observed,
+    version: int = 3,
+    recorded: Decided | None = None,
+    registered: bool = False,
+    **facts: bool,
+) -> Decision:
+    kind = WriterKind.SCHEMA_APPLY if registered else WriterKind.MUTATION
+    one = sidecar(*tables, kind=kind, version=version, recorded=recorded, registered=registered)
     return decide(Facts(sidecar=one, observed=tables, **facts))
 
 
@@ -215,14 +224,31 @@ DECISIONS = [
     ("some landed", decision(LANDED, UNMOVED), Decision.ROLL_BACK),
     ("none landed", decision(UNMOVED, UNMOVED), Decision.DISCARD),
     ("a version is lost", decision(LANDED, LOST), Decision.ABORT),
-    ("a version is lost, decided", decision(LOST, recorded=True), Decision.ABORT),
-    ("decided", decision(LANDED, recorded=True), Decision.ROLL_BACK),
-    ("decided, published", decision(SHOWN, recorded=True, is_published=True), Decision.ROLL_BACK),
-    ("decided, undone", decision(PASSED, recorded=True), Decision.ROLL_BACK),
+    ("a version is lost, decided", decision(LOST, recorded=Decided.ROLL_BACK), Decision.ABORT),
+    ("decided", decision(LANDED, recorded=Decided.ROLL_BACK), Decision.ROLL_BACK),
+    (
+        "decided, published",
+        decision(SHOWN, recorded=Decided.ROLL_BACK, is_published=True),
+        Decision.ROLL_BACK,
+    ),
+    ("decided, undone", decision(PASSED, recorded=Decided.ROLL_BACK), Decision.ROLL_BACK),
+    *(
+        (
+            f"discarded by an operator, {n}",
+            decision(one, recorded=Decided.DISCARD),
+            Decision.GIVEN_UP,
+        )
+        for n, one in enumerate((LANDED, UNMOVED, LOST, PASSED))
+    ),
+    (
+        "discarded by an operator, its branch is gone",
+        decision(LANDED, is_alive=False, recorded=Decided.DISCARD),
+        Decision.GIVEN_UP,
+    ),
     ("its branch is gone", decision(LANDED, is_alive=False), Decision.ORPHAN),
     (
         "its branch is gone, decided",
-        decision(LANDED, is_alive=False, recorded=True),
+        decision(LANDED, is_alive=False, recorded=Decided.ROLL_BACK),
         Decision.ORPHAN,
     ),
     ("published", decision(SHOWN, is_published=True), Decision.STALE),

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from omnigraph.ids import TableKey
-from omnigraph.recovery.schema_files import SchemaSummary, Staging, StagingAction, decide_staging
-from omnigraph.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
+from omnigraphdb.ids import TableKey
+from omnigraphdb.recovery.schema_files import SchemaSummary, Staging, StagingAction, decide_staging
+from omnigraphdb.storage.layout import SCHEMA_FILES, SCHEMA_IR, SCHEMA_PG, SCHEMA_STATE
 
 A, B = frozenset({TableKey("node:A")}), frozenset({TableKey("node:A"), TableKey("node:B")})
 OLD, NEW, SAME_TABLES = SchemaSummary("old", A), SchemaSummary("new", B), SchemaSummary("newer", A)
@@ -22,9 +22,17 @@ def staged(
     visible: frozenset[TableKey] = A,
     live: SchemaSummary | None = OLD,
     covered: bool = False,
+    source_placed: bool = False,
 ) -> StagingAction:
     return decide_staging(
-        Staging(files=files, staged=new, live=live, visible=visible, is_covered=covered)
+        Staging(
+            files=files,
+            staged=new,
+            live=live,
+            visible=visible,
+            is_covered=covered,
+            is_source_placed=source_placed,
+        )
     )
 
 
@@ -40,6 +48,16 @@ ROWS = [
     ("incomplete, covered", staged(WRITING, None, covered=True), StagingAction.HOLD_BACK),
     ("incoherent, covered", staged(ALL, None, covered=True), StagingAction.HOLD_BACK),
     ("being put in place", staged(RENAMED, NEW, visible=B, live=None), StagingAction.PROMOTE),
+    (
+        "source copied, same tables",
+        staged(ALL, SAME_TABLES, live=None, source_placed=True),
+        StagingAction.PROMOTE,
+    ),
+    (
+        "source copied, incoherent",
+        staged(ALL, None, live=None, source_placed=True),
+        StagingAction.REFUSE,
+    ),
     ("being put in place, odd", staged(RENAMED, None, live=None), StagingAction.REFUSE),
     ("being written", staged(WRITING, None), StagingAction.REMOVE),
     ("being written, odd", staged(WRITING, None, visible=B), StagingAction.REFUSE),

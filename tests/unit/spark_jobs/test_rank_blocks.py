@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
-from omnigraph.engine.analytics.arcs import Arcs
-from omnigraph.spark_jobs import rank_blocks
-from omnigraph.spark_jobs.rank_blocks import (
+from omnigraphdb.engine.analytics.arcs import Arcs
+from omnigraphdb.spark_jobs import rank_blocks
+from omnigraphdb.spark_jobs.rank_blocks import (
     BLOCK_BITS,
     PART_BITS,
     RANKS,

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import InternalError
-from omnigraph.storage.blobs import (
+from omnigraphdb.errors import InternalError
+from omnigraphdb.storage.blobs import (
     BLOB_DESCRIPTOR,
     BLOB_INPUT,
     BlobKind,

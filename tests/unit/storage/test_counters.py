@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from omnigraph.storage.counters import Cost, carry_context, counting, record
+from omnigraphdb.storage.counters import Cost, carry_context, counting, record
 
 
 def test_nothing_is_counted_when_nobody_counts() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import ConfigError
-from omnigraph.storage.layout import (
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.storage.layout import (
     branch_path,
     lock_name,
     redact,

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from omnigraph.storage.lru import Recent
+from omnigraphdb.storage.lru import Recent
 
 
 def test_the_value_unused_for_longest_goes_first() -> None:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import InternalError
-from omnigraph.ids import Version
-from omnigraph.limits import IMAGE_CHUNKS_MAX
-from omnigraph.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
+from omnigraphdb.errors import InternalError
+from omnigraphdb.ids import Version
+from omnigraphdb.limits import IMAGE_CHUNKS_MAX
+from omnigraphdb.storage.rows import Image, fit_rows, move_image, replace_metadata, swap_rows
 from tests.support.tables import MANIFEST_SCHEMA, cells, keyed
 
 

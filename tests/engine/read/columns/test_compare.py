@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
-from omnigraph.catalog.values import to_arrow
-from omnigraph.engine.read.columns.compare import compare_columns, is_in_list
+from omnigraphdb.catalog.types import INTEGER_BOUNDS, PropertyType, Scalar
+from omnigraphdb.catalog.values import to_arrow
+from omnigraphdb.engine.read.columns.compare import compare_columns, is_in_list
 
 OPERATORS = {
     "=": operator.eq,
@@ -80,7 +80,12 @@ def test_a_list_and_an_item_may_differ_in_every_row(pairs: list[tuple[Any, Any]]
     lists = pa.array([pair[0] for pair in pairs], pa.list_(pa.string()))
     items = pa.array([pair[1] for pair in pairs], pa.string())
     found = compare_columns(lists, TEXTS, "contains", items, TEXT).to_pylist()
-    assert found == [None if many is None or one is None else one in many for many, one in pairs]
+    # Nothing is in an empty list, not even NULL.
+    expected = [
+        False if many == [] else None if many is None or one is None else one in many
+        for many, one in pairs
+    ]
+    assert found == expected
 
 
 def test_a_null_among_the_choices_makes_a_miss_unknown() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omnigraph.engine.read.operators.group_tops import RowGroups, select_first_each
+from omnigraphdb.engine.read.operators.group_tops import RowGroups, select_first_each
 
 
 def first_of_each(codes: list[int], keys: list[int], count: int) -> set[int]:

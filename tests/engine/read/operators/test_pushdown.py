@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from omnigraph.compile.plan.operators import Scan
-from omnigraph.engine.read.operators.pushdown import render_filter
-from omnigraph.engine.read.reader import Reader
+from omnigraphdb.compile.plan.operators import Scan
+from omnigraphdb.engine.read.operators.pushdown import render_filter
+from omnigraphdb.engine.read.reader import Reader
 from tests.support.read_world import World
 
 SCHEMA = """

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.compile.plan.algebra import Test
-from omnigraph.compile.plan.operators import Scan
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.read.bindings import Bindings
-from omnigraph.engine.read.operators.filter import holds
-from omnigraph.engine.read.operators.pushdown import render_filter
-from omnigraph.engine.read.operators.scan import access_of
-from omnigraph.engine.read.reader import Reader
-from omnigraph.engine.read.renamed_table import RenamedTable
-from omnigraph.ids import TableKey
-from omnigraph.storage.counters import Cost, counting
+from omnigraphdb.compile.plan.algebra import Test
+from omnigraphdb.compile.plan.operators import Scan
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.read.bindings import Bindings
+from omnigraphdb.engine.read.operators.filter import holds
+from omnigraphdb.engine.read.operators.pushdown import render_filter
+from omnigraphdb.engine.read.operators.scan import access_of
+from omnigraphdb.engine.read.reader import Reader
+from omnigraphdb.engine.read.renamed_table import RenamedTable
+from omnigraphdb.ids import TableKey
+from omnigraphdb.storage.counters import Cost, counting
 from tests.support.read_world import World
 
 SCHEMA = """

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.embedding.services import MockEmbedder
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.engine.read import costs, vectors
-from omnigraph.engine.read.profile import Profile
-from omnigraph.engine.read.run import run
-from omnigraph.engine.read.text.postings import Vocabulary, terms_of
-from omnigraph.errors import EmbeddingError
-from omnigraph.ids import TableKey
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.lance.search import tokens, tokens_of_each
+from omnigraphdb.embedding.services import MockEmbedder
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.engine.read import costs, vectors
+from omnigraphdb.engine.read.profile import Profile
+from omnigraphdb.engine.read.run import run
+from omnigraphdb.engine.read.text.postings import Vocabulary, terms_of
+from omnigraphdb.errors import EmbeddingError
+from omnigraphdb.ids import TableKey
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.lance.search import tokens, tokens_of_each
 from tests.support.read_world import World, table_rows
 from tests.support.search_model import by_distance, edits
 

@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset
 
-from omnigraph.errors import HeadMoved, Interleaved, OmniError, StorageError
-from omnigraph.ids import OperationId, Version
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Tables
-from omnigraph.storage.values import Staged, TableAt
+from omnigraphdb.errors import HeadMoved, Interleaved, OmniError, StorageError
+from omnigraphdb.failpoints import Failpoint, armed
+from omnigraphdb.ids import OperationId, Version
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.store import Store, open_store
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import Landed, Staged, TableAt
+from tests.support.s3 import Bucket
 from tests.support.store_roots import StoreRoot, race_processes
 from tests.support.tables import (
     ID_INDEX,
@@ -253,6 +255,82 @@ def test_a_restore_on_a_fork_leaves_main_alone(tables: Tables, base: TableAt) ->
     )
     assert ages(tables, landed.at) == ages(tables, base)
     assert tables.head(PEOPLE, None) == base.version
+
+
+@pytest.mark.parametrize("store_root", SHARED, indirect=True)
+@pytest.mark.parametrize("branch", [None, "side"])
+@pytest.mark.parametrize("unofficial", [True, False])
+def test_of_a_restore_and_an_append_on_one_head_exactly_one_lands(
+    store_root: StoreRoot, branch: str | None, unofficial: bool
+) -> None:
+    """Each may be the one that looked first and comes last: the other's version stays."""
+    tables = open_store(store_root.uri, store_root.options, unofficial=unofficial).tables
+    earlier = filled(tables, "abc")
+    earlier = earlier if branch is None else tables.fork(earlier, branch)
+    head = land(tables, tables.stage_append(earlier, people("x"))).at
+    late = tables.stage_append(head, people("y"))
+
+    def restore() -> Landed:
+        return tables.restore(
+            PEOPLE,
+            branch,
+            earlier.version,
+            expected_head=head.version,
+            operation_id=OPERATION,
+            lock=None,
+        )
+
+    appended: list[Landed] = []
+    with (
+        armed(Failpoint.RESTORE_LOOKED, lambda: appended.append(land(tables, late))),
+        pytest.raises(HeadMoved, match="nothing was committed"),
+    ):
+        restore()
+    assert tables.head(PEOPLE, branch) == appended[0].at.version == head.version + 1
+    assert set(ages(tables, appended[0].at)) == {"a", "b", "c", "x", "y"}
+
+    head = appended[0].at
+    late = tables.stage_append(head, people("z"))
+    restored = restore()
+    with pytest.raises((HeadMoved, Interleaved)):
+        land(tables, late)
+    assert restored.at == next_of(head)
+    assert ages(tables, restored.at) == ages(tables, earlier)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("branch", [None, "side"])
+@pytest.mark.parametrize("store_root", ["s3"], indirect=True)
+def test_a_restore_whose_answer_is_lost_is_recognised(
+    tables: Tables, base: TableAt, bucket: Bucket, branch: str | None
+) -> None:
+    base = base if branch is None else tables.fork(base, branch)
+    at = land(tables, tables.stage_append(base, people("x"))).at
+    lost = {"method": "PUT", "key": "/_versions/", "status": 500, "after": True, "times": 1}
+    bucket.server.control("behave", breaks=[lost])
+    landed = tables.restore(
+        PEOPLE, branch, base.version, expected_head=at.version, operation_id=OPERATION, lock=None
+    )
+    bucket.server.control("behave")
+    assert landed.at == next_of(at)
+    assert ages(tables, landed.at) == ages(tables, base)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("store_root", ["s3"], indirect=True)
+def test_a_store_that_creates_things_twice_takes_no_restore(
+    tables: Tables, base: TableAt, bucket: Bucket, store_root: StoreRoot
+) -> None:
+    at = land(tables, tables.stage_append(base, people("x"))).at
+    bucket.server.control("behave", ignore_conditions=True)
+    unaware = open_root(store_root).tables
+    with pytest.raises(StorageError, match="conditional puts") as refused:
+        unaware.restore(
+            PEOPLE, None, base.version, expected_head=at.version, operation_id=OPERATION, lock=None
+        )
+    bucket.server.control("behave")
+    assert refused.value.storage_kind == "configuration"
+    assert head_at(tables) == at
 
 
 # ---- what is said when it goes wrong

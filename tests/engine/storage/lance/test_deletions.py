@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.store import Store
-from omnigraph.storage.tables import Table, Tables
-from omnigraph.storage.values import TableAt
+from omnigraphdb.storage.store import Store
+from omnigraphdb.storage.tables import Table, Tables
+from omnigraphdb.storage.values import TableAt
 from tests.support.store_roots import StoreRoot
 from tests.support.tables import land, open_root, people
 

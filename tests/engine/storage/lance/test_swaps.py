@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import RowContention
-from omnigraph.ids import Version
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.rows import Image, Rows
-from omnigraph.storage.store import open_store
+from omnigraphdb.errors import RowContention
+from omnigraphdb.ids import Version
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.rows import Image, Rows
+from omnigraphdb.storage.store import open_store
 
 KEY = "key"
 SCHEMA = pa.schema(

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from omnigraph.errors import StorageError
-from omnigraph.limits import LEASE_MARGIN_PART
-from omnigraph.runtime import SYSTEM, SystemRuntime
-from omnigraph.storage.layout import lock_name, root_of
-from omnigraph.storage.locks.holders import Activity
-from omnigraph.storage.locks.lease import LeaseLock, LeaseLocks
-from omnigraph.storage.locks.table import FileLocks, Locks, ProcessLocks, TableLock, open_locks
-from omnigraph.storage.objects.protocol import Versioned
+from omnigraphdb.errors import StorageError
+from omnigraphdb.limits import LEASE_MARGIN_PART
+from omnigraphdb.runtime import SYSTEM, SystemRuntime
+from omnigraphdb.storage.layout import lock_name, root_of
+from omnigraphdb.storage.locks.holders import Activity
+from omnigraphdb.storage.locks.lease import LeaseLock, LeaseLocks
+from omnigraphdb.storage.locks.table import FileLocks, Locks, ProcessLocks, TableLock, open_locks
+from omnigraphdb.storage.objects.protocol import Versioned
 from tests.support.fault_objects import Failure, FaultObjects
 from tests.support.lock_work import (
     LEASE,
@@ -39,6 +39,7 @@ from tests.support.s3_counting import CountingBucket
 from tests.support.store_roots import StoreRoot, in_processes, in_threads
 
 KEY = "node:Person@team/ä b"
+LEASE_PATH = f"__locks/{lock_name(KEY)}.json"
 MARGIN = LEASE / LEASE_MARGIN_PART
 ON_S3 = pytest.param("lease on s3", marks=pytest.mark.s3)
 KINDS = ("file", "process", "lease", ON_S3)
@@ -234,8 +235,10 @@ def test_the_turn_of_a_killed_process_becomes_free(where: LockPlace) -> None:
         process.kill()
         process.join()
         if where.is_lease:
+            # What its own wall clock says frees nothing, and nothing is freed before the term is over.
+            clock.wall += 3600
             assert locks.acquire(KEY, wait=0) is None
-            clock.wall = expiry(where) + MARGIN - 0.001
+            clock.pass_time(LEASE + MARGIN - 1)
             assert locks.acquire(KEY, wait=0) is None
             clock.pass_time(LEASE)
     lock = taken(locks)
@@ -247,9 +250,12 @@ def test_the_turn_of_a_killed_process_becomes_free(where: LockPlace) -> None:
 def test_a_turn_that_is_renewed_outlives_its_lease(where: LockPlace) -> None:
     with child(hold_and_answer, where) as (_, line):
         line.recv()
-        first = expiry(where)
-        eventually(lambda: expiry(where) > first + 0.1)
-        locks = where.open(HandClock(wall=first + MARGIN + 0.1))
+        clock = HandClock()
+        locks = where.open(clock)
+        assert locks.acquire(KEY, wait=0) is None
+        first = stored(where)["expires"]
+        eventually(lambda: stored(where)["expires"] > first)
+        clock.pass_time(LEASE + MARGIN + 0.1)
         assert locks.acquire(KEY, wait=0) is None
         line.send("held?")
         assert line.recv() is True
@@ -356,14 +362,8 @@ class HandClock(SystemRuntime):
 def stored(where: LockPlace) -> dict[str, Any]:
     """What the store says about the only lease."""
     objects = where.store_root.open()
-    (path,) = objects.list("__locks")
-    found: dict[str, Any] = json.loads(objects.read(path) or "")
-    return found
-
-
-def expiry(where: LockPlace) -> float:
-    """When the only lease runs out, in seconds of the wall clock."""
-    return float(stored(where)["expires"] / 1_000_000)
+    body: dict[str, Any] = json.loads(objects.read(LEASE_PATH) or "")
+    return body
 
 
 def eventually(true: Callable[[], bool]) -> None:
@@ -390,22 +390,23 @@ def test_tokens_grow_with_every_holder(where: LockPlace) -> None:
 
 @leases_only
 def test_a_lease_says_who_holds_it_and_until_when(where: LockPlace) -> None:
-    locks, objects = where.open(), where.store_root.open()
+    locks = where.open()
     lock = taken(locks)
-    (path,) = objects.list("__locks")
-    body = json.loads(objects.read(path) or "")
-    assert set(body) == {"owner", "token", "expires", "holder"}
+    body = stored(where)
+    assert set(body) == {"owner", "token", "expires", "seconds", "holder"}
+    assert body["seconds"] == LEASE
     assert f":{os.getpid()}:" in body["owner"]
     assert body["holder"]["process"] == os.getpid()
     assert 0 < body["expires"] / 1_000_000 - time.time() <= LEASE
     locks.release(lock)
-    assert json.loads(objects.read(path) or "") == {"owner": None, "token": 1, "expires": 0}
+    assert stored(where) == {"owner": None, "token": 1, "expires": 0}
 
 
 def test_a_holder_gives_up_well_before_a_rival_may_take_over(tmp_path: Path) -> None:
     store_root, clock = StoreRoot(kind="local", uri=str(tmp_path)), HandClock()
     one, other = idle_leases(store_root, clock), idle_leases(store_root, clock)
     lock = taken(one)
+    assert other.acquire(KEY, wait=0) is None
     clock.pass_time(24.9)
     assert lock.is_valid()
     clock.pass_time(0.2)
@@ -434,8 +435,9 @@ def test_many_rivals_for_a_stale_lease_leave_one_winner(tmp_path: Path) -> None:
     store_root, clock = StoreRoot(kind="local", uri=str(tmp_path)), HandClock()
     for number in range(10):
         lock = taken(idle_leases(store_root, clock), f"key {number}")
-        clock.pass_time(36)
         rivals = [(idle_leases(store_root, clock), f"key {number}") for _ in range(8)]
+        assert not any(locks.acquire(key, wait=0) for locks, key in rivals)
+        clock.pass_time(36)
         won = in_threads(lambda locks, key: locks.acquire(key, wait=0), rivals)
         assert [w.token for w in won if w is not None] == ["2"]
         assert not lock.is_valid()
@@ -495,13 +497,12 @@ def test_whoever_gives_up_leaves_the_line_and_whoever_died_in_it_is_passed(
     assert other.acquire(KEY, wait=0.2) is None
     assert line_of(where) == []
     objects = where.store_root.open()
-    (path,) = objects.list("__locks")
     one.release(lock)
     lock = taken(one)
-    seen = objects.read_versioned(path)
+    seen = objects.read_versioned(LEASE_PATH)
     assert seen is not None
-    dead = json.loads(seen.text) | {"waiting": ["a process that died"], "released": 0}
-    assert objects.put_if_match(path, json.dumps(dead), seen.token)
+    dead = json.loads(seen.text) | {"waiting": ["a process that died"]}
+    assert objects.put_if_match(LEASE_PATH, json.dumps(dead), seen.token)
     one.release(lock)
     # Somebody who does not wait takes what is free.
     lock = taken(other)
@@ -578,9 +579,11 @@ def test_a_store_that_fails_at_release_lets_the_lease_run_out(faulty: FaultObjec
     locks.release(lock)
     assert not lock.is_valid()
     faulty.clear()
-    assert busy_leases(faulty).acquire(KEY, wait=0) is None
-    later = HandClock(wall=time.time() + LEASE + MARGIN)
-    assert taken(LeaseLocks(faulty, later, lease_seconds=LEASE)).token == "2"
+    clock = HandClock()
+    other = LeaseLocks(faulty, clock, lease_seconds=LEASE)
+    assert other.acquire(KEY, wait=0) is None
+    clock.pass_time(LEASE + MARGIN + 0.1)
+    assert taken(other).token == "2"
 
 
 def test_a_store_that_fails_at_acquire_is_an_error_and_holds_nothing(faulty: FaultObjects) -> None:

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.errors import InternalError, StorageError
-from omnigraph.failpoints import PARK_SECONDS_MAX
-from omnigraph.runtime import SYSTEM
-from omnigraph.storage.counters import Cost, counting
-from omnigraph.storage.layout import OBJECT_GUARD, root_of
-from omnigraph.storage.objects.cloud import open_objects
-from omnigraph.storage.objects.protocol import Objects
+from omnigraphdb.errors import InternalError, StorageError
+from omnigraphdb.failpoints import PARK_SECONDS_MAX
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.counters import Cost, counting
+from omnigraphdb.storage.layout import OBJECT_GUARD, root_of
+from omnigraphdb.storage.objects.cloud import open_objects
+from omnigraphdb.storage.objects.protocol import Objects
+from tests.engine.storage.conftest import KINDS, make_root
 from tests.support.races import (
     count_up,
     create_each,
@@ -40,6 +41,13 @@ THREADS, PROCESSES = 16, 4
 ON_S3 = pytest.param("s3", marks=pytest.mark.s3)
 across_processes = pytest.mark.parametrize("store_root", ["local", "fsync", ON_S3], indirect=True)
 off_disk = pytest.mark.parametrize("store_root", ["memory", ON_S3], indirect=True)
+
+
+@pytest.fixture(params=[*KINDS, "simulated"])
+def store_root(request: pytest.FixtureRequest, tmp_path: Path) -> StoreRoot:
+    """An empty root on each kind of store, and on the one that the simulator simulates."""
+    return make_root(request, tmp_path)
+
 
 # ---- one caller
 

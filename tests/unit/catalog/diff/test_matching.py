@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.diff.matching import Matched, match_names
+from omnigraphdb.catalog.diff.matching import Matched, match_names
 
 NAMES = st.sampled_from("abcde")
 

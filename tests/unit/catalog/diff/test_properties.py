@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.diff.steps import StepKind
-from omnigraph.catalog.diff.types import plan
-from omnigraph.catalog.ir.encode import shape_hash
-from omnigraph.catalog.model import (
+from omnigraphdb.catalog.diff.steps import StepKind
+from omnigraphdb.catalog.diff.types import plan
+from omnigraphdb.catalog.ir.encode import shape_hash
+from omnigraphdb.catalog.model import (
     Annotation,
     Cardinality,
     Catalog,
@@ -24,7 +24,7 @@ from omnigraph.catalog.model import (
     Property,
     Range,
 )
-from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraphdb.catalog.types import PropertyType, Scalar
 
 TYPE_NAMES = ("A", "B", "C")
 PROPERTY_NAMES = ("a", "b", "c")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from omnigraph.catalog.diff.steps import TypeKind
-from omnigraph.catalog.ir.contract import (
+from omnigraphdb.catalog.diff.steps import TypeKind
+from omnigraphdb.catalog.ir.contract import (
     Contract,
     advance,
     bind,
@@ -13,11 +13,11 @@ from omnigraph.catalog.ir.contract import (
     match,
     without_hints,
 )
-from omnigraph.catalog.ir.encode import shape_hash, shape_of
-from omnigraph.catalog.model import Catalog
-from omnigraph.catalog.names import StoredTable, fnv1a_64, table_path
-from omnigraph.errors import SchemaContractError, UnsupportedSchemaChange
-from omnigraph.ids import TableKey, edge_key, node_key
+from omnigraphdb.catalog.ir.encode import shape_hash, shape_of
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.catalog.names import StoredTable, fnv1a_64, table_path
+from omnigraphdb.errors import SchemaContractError, UnsupportedSchemaChange
+from omnigraphdb.ids import TableKey, edge_key, node_key
 from tests.support.schemas import compiled, fixture
 
 DOMAIN = "01J8ZXVYQ0000000000000000A"

@@ -6,7 +6,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.model import (
+from omnigraphdb.catalog.model import (
     Annotation,
     Cardinality,
     Check,
@@ -15,11 +15,11 @@ from omnigraph.catalog.model import (
     Level,
     Range,
 )
-from omnigraph.catalog.resolve.schema import compile_schema, resolve
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.errors import ResourceLimit
-from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source
+from omnigraphdb.catalog.resolve.schema import compile_schema, resolve
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.errors import ResourceLimit
+from omnigraphdb.language.schema.parse import parse_schema_text
+from omnigraphdb.language.source import Source
 from tests.support.schemas import codes, compiled, fixture, refusal
 
 A = "node A { k: String @key } "

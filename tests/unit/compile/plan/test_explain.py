@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.compile.lower import lower
-from omnigraph.compile.plan.explain import explain
-from omnigraph.compile.rules import optimize
+from omnigraphdb.compile.lower import lower
+from omnigraphdb.compile.plan.explain import explain
+from omnigraphdb.compile.rules import optimize
 from tests.support.plan_fixtures import checked_read, harbour
 
 NESTED = """

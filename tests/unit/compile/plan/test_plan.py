@@ -2,7 +2,7 @@
 
 import pytest
 
-from omnigraph.compile.plan.lookup import Lookup
+from omnigraphdb.compile.plan.lookup import Lookup
 from tests.support.plan_fixtures import checked_read, harbour
 from tests.support.read_world import plan_of
 

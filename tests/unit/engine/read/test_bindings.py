@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.bindings import Bindings, codes, concat, distinct, encode_together
-from omnigraph.engine.read.columns.row_ids import ABSENT, lay_out_runs
-from omnigraph.errors import EngineError
-from omnigraph.limits import PATHS_MAX
+from omnigraphdb.engine.read.bindings import Bindings, codes, concat, distinct, encode_together
+from omnigraphdb.engine.read.columns.row_ids import ABSENT, lay_out_runs
+from omnigraphdb.errors import EngineError
+from omnigraphdb.limits import PATHS_MAX
 
 rows_of = st.lists(
     st.tuples(st.integers(ABSENT, 3), st.integers(ABSENT, 3), st.integers(1, 3)), max_size=12

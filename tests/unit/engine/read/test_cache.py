@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from omnigraph.engine.cached.cache import ByteCache
-from omnigraph.failpoints import PARK_SECONDS_MAX
+from omnigraphdb.engine.cached.cache import ByteCache
+from omnigraphdb.failpoints import PARK_SECONDS_MAX
 
 
 def size(value: bytes) -> int:

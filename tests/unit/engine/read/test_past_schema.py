@@ -1,9 +1,9 @@
 """What properties were called at another time is told by identity, for the tables where it matters."""
 
-from omnigraph.catalog.ir.contract import Contract, advance, create_contract
-from omnigraph.catalog.resolve.schema import compile_schema
-from omnigraph.engine.read.past_schema import map_past_names
-from omnigraph.ids import TableKey
+from omnigraphdb.catalog.ir.contract import Contract, advance, create_contract
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.engine.read.past_schema import map_past_names
+from omnigraphdb.ids import TableKey
 
 DOMAIN = "01J0000000000000000000TEST"
 FIRST = "node A { key: String @key  x: I32?  y: I32? }  node B { key: String @key }"

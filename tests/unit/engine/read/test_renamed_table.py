@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.read.renamed_table import RenamedTable
-from omnigraph.ids import TableKey
-from omnigraph.storage.values import IndexKind
+from omnigraphdb.engine.read.renamed_table import RenamedTable
+from omnigraphdb.ids import TableKey
+from omnigraphdb.storage.values import IndexKind
 from tests.support.read_world import World
 
 KEY = TableKey("node:Thing")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from lark import Lark, Token, Transformer, v_args
 
-from omnigraph.language.query import parse
-from omnigraph.language.query.automaton import Automaton, Tables
-from omnigraph.language.query.build import TreeBuilder
-from omnigraph.language.query.tokens import END, choose_terminal, read_words
-from omnigraph.language.query.tree import QueryFile
+from omnigraphdb.language.query import parse
+from omnigraphdb.language.query.automaton import Automaton, Tables
+from omnigraphdb.language.query.build import TreeBuilder
+from omnigraphdb.language.query.tokens import END, choose_terminal, read_words
+from omnigraphdb.language.query.tree import QueryFile
 from tests.support.plan_fixtures import cases
 from tests.support.queries import conformance_texts
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from omnigraph.language.query.parse import parse_findings, parse_queries
-from omnigraph.language.query.tree import (
+from omnigraphdb.language.query.parse import parse_findings, parse_queries
+from omnigraphdb.language.query.tree import (
     AllOf,
     AnyOf,
     Binding,
@@ -23,7 +23,7 @@ from omnigraph.language.query.tree import (
     Traversal,
     VariableExpr,
 )
-from omnigraph.language.source import Source
+from omnigraphdb.language.source import Source
 from tests.support.queries import without_places
 
 HEADER = "use extensions\n"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from omnigraph.errors import QueryError
-from omnigraph.language.query.format import LINE_CHARS_MAX, format_queries, format_source
-from omnigraph.language.query.parse import parse_queries
-from omnigraph.language.source import Source
+from omnigraphdb.errors import QueryError
+from omnigraphdb.language.query.format import LINE_CHARS_MAX, format_queries, format_source
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.source import Source
 from tests.support.queries import conformance_texts, without_places
 
 CONFORMING = [(where, text) for where, text, parses in conformance_texts() if parses]

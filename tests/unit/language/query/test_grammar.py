@@ -7,11 +7,11 @@ import sys
 import pytest
 from lark import Lark, logger
 
-from omnigraph.catalog.types import Scalar
-from omnigraph.language.query import parse
-from omnigraph.language.query.build import TreeBuilder
-from omnigraph.language.query.codes import MEANINGS, QueryCode
-from omnigraph.language.query.tokens import FUNCTIONS, KEYWORDS, PUNCTUATION, SCALARS
+from omnigraphdb.catalog.types import Scalar
+from omnigraphdb.language.query import parse
+from omnigraphdb.language.query.build import TreeBuilder
+from omnigraphdb.language.query.codes import MEANINGS, QueryCode
+from omnigraphdb.language.query.tokens import FUNCTIONS, KEYWORDS, PUNCTUATION, SCALARS
 
 
 def test_the_grammar_has_no_conflicts(
@@ -64,7 +64,7 @@ def test_every_code_has_a_meaning_of_its_own() -> None:
 
 
 def test_importing_builds_no_parser() -> None:
-    code = "from omnigraph.language.query import format, parse; print(parse.grammar.cache_info().currsize)"
+    code = "from omnigraphdb.language.query import format, parse; print(parse.grammar.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 

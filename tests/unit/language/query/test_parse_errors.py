@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from omnigraph.errors import QueryError
-from omnigraph.language.diagnostics import Diagnostic, Stage, diagnostics_of, render
-from omnigraph.language.query.codes import QueryCode
-from omnigraph.language.query.parse import parse_findings, parse_queries
-from omnigraph.language.source import Source
-from omnigraph.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
+from omnigraphdb.errors import QueryError
+from omnigraphdb.language.diagnostics import Diagnostic, Stage, diagnostics_of, render
+from omnigraphdb.language.query.codes import QueryCode
+from omnigraphdb.language.query.parse import parse_findings, parse_queries
+from omnigraphdb.language.source import Source
+from omnigraphdb.limits import NESTING_MAX, PROBLEMS_SHOWN_MAX, SOURCE_BYTES_MAX
 from tests.support.queries import conformance_texts
 
 REFUSED = [(where, text) for where, text, parses in conformance_texts() if not parses]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.language.schema.format import format_schema
-from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source
+from omnigraphdb.language.schema.format import format_schema
+from omnigraphdb.language.schema.parse import parse_schema_text
+from omnigraphdb.language.source import Source
 from tests.support.schemas import fixture
 
 

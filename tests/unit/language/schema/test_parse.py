@@ -2,9 +2,9 @@
 
 import pytest
 
-from omnigraph.errors import ResourceLimit
-from omnigraph.language.schema.parse import decode_schema, parse_schema_text
-from omnigraph.language.schema.tree import (
+from omnigraphdb.errors import ResourceLimit
+from omnigraphdb.language.schema.parse import decode_schema, parse_schema_text
+from omnigraphdb.language.schema.tree import (
     Card,
     Constraint,
     EdgeDecl,
@@ -14,8 +14,8 @@ from omnigraph.language.schema.tree import (
     Property,
     SchemaTree,
 )
-from omnigraph.language.source import Source
-from omnigraph.limits import SOURCE_BYTES_MAX
+from omnigraphdb.language.source import Source
+from omnigraphdb.limits import SOURCE_BYTES_MAX
 from tests.support.schemas import refusal, without_places
 
 

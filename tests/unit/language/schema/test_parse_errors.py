@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from omnigraph.language.diagnostics import diagnostics_of
-from omnigraph.language.schema.parse import parse_schema_text
-from omnigraph.language.source import Source
-from omnigraph.limits import PROBLEMS_SHOWN_MAX
+from omnigraphdb.language.diagnostics import diagnostics_of
+from omnigraphdb.language.schema.parse import parse_schema_text
+from omnigraphdb.language.source import Source
+from omnigraphdb.limits import PROBLEMS_SHOWN_MAX
 from tests.support.schemas import refusal
 
 

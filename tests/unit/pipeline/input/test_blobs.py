@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.errors import UserInputError
-from omnigraph.pipeline.input.blobs import decode_records, encode_records, estimate_bytes
-from omnigraph.pipeline.input.columns import json_fit
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.errors import UserInputError
+from omnigraphdb.pipeline.input.blobs import decode_records, encode_records, estimate_bytes
+from omnigraphdb.pipeline.input.columns import json_fit
 
 
 class Word(StrEnum):

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.model import Catalog, Columns, EdgeType, NodeType, Property
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.commit.delta import DeltaKind, TableDelta
-from omnigraph.errors import OmniError, Problem
-from omnigraph.pipeline.input.frames import read_frame, take_frame
-from omnigraph.pipeline.input.intake import Intake, fresh_ids
-from omnigraph.pipeline.input.lines import (
+from omnigraphdb.catalog.model import Catalog, Columns, EdgeType, NodeType, Property
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.commit.delta import DeltaKind, TableDelta
+from omnigraphdb.errors import OmniError, Problem
+from omnigraphdb.pipeline.input.frames import read_frame, take_frame
+from omnigraphdb.pipeline.input.intake import Intake, fresh_ids
+from omnigraphdb.pipeline.input.lines import (
     Block,
     take_block,
     take_file,
     take_row_block,
     take_row_file,
 )
-from omnigraph.pipeline.input.records import take_records
-from omnigraph.runtime import SYSTEM
+from omnigraphdb.pipeline.input.records import take_records
+from omnigraphdb.runtime import SYSTEM
 
 
 def prop(name: str, scalar: Scalar, **facts: Any) -> Property:

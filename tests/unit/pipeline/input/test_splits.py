@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import UserInputError
-from omnigraph.ids import TableKey, Version
-from omnigraph.pipeline.findings import map_inputs
-from omnigraph.pipeline.input.lines import read_blocks
-from omnigraph.pipeline.input.splits import (
+from omnigraphdb.errors import UserInputError
+from omnigraphdb.ids import TableKey, Version
+from omnigraphdb.pipeline.findings import map_inputs
+from omnigraphdb.pipeline.input.lines import read_blocks
+from omnigraphdb.pipeline.input.splits import (
     NO_BOUND,
     ByteRange,
     Content,
@@ -34,8 +34,8 @@ from omnigraph.pipeline.input.splits import (
     split_bytes,
     split_of,
 )
-from omnigraph.pipeline.messages import SplitLines
-from omnigraph.storage.values import FragmentInfo, TableAt
+from omnigraphdb.pipeline.messages import SplitLines
+from omnigraphdb.storage.values import FragmentInfo, TableAt
 
 texts = st.lists(st.text(alphabet="aé日 \r", max_size=12), max_size=30)
 

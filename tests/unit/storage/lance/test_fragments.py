@@ -2,8 +2,8 @@
 
 import pytest
 
-from omnigraph.limits import FRAGMENT_ROWS_MAX, FRAGMENT_ROWS_MIN, FRAGMENTS_AIM
-from omnigraph.storage.lance.fragments import fragment_rows
+from omnigraphdb.limits import FRAGMENT_ROWS_MAX, FRAGMENT_ROWS_MIN, FRAGMENTS_AIM
+from omnigraphdb.storage.lance.fragments import fragment_rows
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.faults import (
+from omnigraphdb.errors import StorageError
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.faults import (
     StoreAction,
     fault_of,
     storage_error,

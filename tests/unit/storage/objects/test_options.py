@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import ConfigError
-from omnigraph.storage.layout import root_of
-from omnigraph.storage.objects.options import lance_options, obstore_options
+from omnigraphdb.errors import ConfigError
+from omnigraphdb.storage.layout import root_of
+from omnigraphdb.storage.objects.options import lance_options, obstore_options
 
 S3 = root_of("s3://bucket/graph")
 NO_PROFILE = {"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent"}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lance import LanceDataset
 from lance.file import LanceFileReader
 
-from omnigraph.limits import BTREE_ROWS_MIN
-from omnigraph.storage.lance.unofficial.btrees import LOOKUP, PAGES, build_segment, sort_texts
+from omnigraphdb.limits import BTREE_ROWS_MIN
+from omnigraphdb.storage.lance.unofficial.btrees import LOOKUP, PAGES, build_segment, sort_texts
 from tests.support.lance_bare import Op, append, commit, create, fragments
 
 ROWS = BTREE_ROWS_MIN + 4_321

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.columns.row_ids import ABSENT
-from omnigraph.engine.read.columns.row_offsets import build_row_offsets
-from omnigraph.engine.read.graph.adjacency import (
+from omnigraphdb.engine.read.columns.row_ids import ABSENT
+from omnigraphdb.engine.read.columns.row_offsets import build_row_offsets
+from omnigraphdb.engine.read.graph.adjacency import (
     Ends,
     NeighbourUnit,
     add_edges,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.catalog.types import PropertyType, Scalar
-from omnigraph.engine.read.columns.value_index import build_value_index, can_index_values
+from omnigraphdb.catalog.types import PropertyType, Scalar
+from omnigraphdb.engine.read.columns.value_index import build_value_index, can_index_values
 
 
 @given(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds, stable_order
-from omnigraph.engine.read.graph.adjacency import (
+from omnigraphdb.compile.checked import Direction
+from omnigraphdb.engine.read.columns.row_ids import ABSENT, RowIds, stable_order
+from omnigraphdb.engine.read.graph.adjacency import (
     Ends,
     NeighbourUnit,
     Slots,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from omnigraph.compile.checked import Direction
-from omnigraph.engine.read.graph import adjacency_parts
-from omnigraph.engine.read.graph.adjacency import Ends, NeighbourUnit, Slots, compress
-from omnigraph.engine.read.graph.adjacency_parts import build_in_parts
+from omnigraphdb.compile.checked import Direction
+from omnigraphdb.engine.read.graph import adjacency_parts
+from omnigraphdb.engine.read.graph.adjacency import Ends, NeighbourUnit, Slots, compress
+from omnigraphdb.engine.read.graph.adjacency_parts import build_in_parts
 
 NODES, EDGES = 300, 5_000
 

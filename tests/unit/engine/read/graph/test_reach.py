@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.engine.read.columns.row_ids import ABSENT, RowIds
-from omnigraph.engine.read.graph.adjacency import Adjacency, Ends, NeighbourUnit, Slots, compress
-from omnigraph.engine.read.graph.reach import reach
+from omnigraphdb.engine.read.columns.row_ids import ABSENT, RowIds
+from omnigraphdb.engine.read.graph.adjacency import Adjacency, Ends, NeighbourUnit, Slots, compress
+from omnigraphdb.engine.read.graph.reach import reach
 
 NODES = 9
 edges = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=25)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from omnigraph.engine.read.text.postings import Postings, Vocabulary, find_near, postings_of
+from omnigraphdb.engine.read.text.postings import Postings, Vocabulary, find_near, postings_of
 
 
 def test_close_terms_are_found_though_the_vocabulary_grows_while_fragments_are_read() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.errors import StorageError
-from omnigraph.storage.lance.unofficial.deletion_files import decode_offsets
+from omnigraphdb.errors import StorageError
+from omnigraphdb.storage.lance.unofficial.deletion_files import decode_offsets
 
 
 def array_file(offsets: list[int]) -> bytes:
@@ -83,3 +83,31 @@ def test_a_bitmap_with_runs_gives_every_container(count: int) -> None:
 def test_what_is_no_bitmap_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(StorageError, match="not a roaring bitmap"):
         decode_offsets(data, "bitmap")
+
+
+WHOLE = {
+    "array": array_file([1, 5, 900]),
+    "bitmap": run_bitmap({0: (True, [3, 4, 5, 9]), 1: (False, [7, 8])}),
+}
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_damaged_bytes_are_told_or_read_as_offsets(form: str) -> None:
+    data = WHOLE[form]
+    cuts = [data[:length] for length in range(len(data))]
+    flips = [
+        data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+        for place in range(len(data))
+        for bit in (0, 3, 7)
+    ]
+    refused = [damaged for damaged in (*cuts, *flips) if is_refused(damaged, form)]
+    assert set(cuts) <= set(refused)
+    assert len(refused) > len(data)
+
+
+def is_refused(data: bytes, form: str) -> bool:
+    """Whether a file is called damaged, which is the only error; else it gives offsets."""
+    try:
+        return decode_offsets(data, form).dtype != np.uint32
+    except StorageError as error:
+        return "is damaged" in str(error)

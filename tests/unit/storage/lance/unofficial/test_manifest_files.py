@@ -11,10 +11,11 @@ from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
-from omnigraph.ids import Version
-from omnigraph.storage.lance.unofficial.manifest_files import ManifestFile
-from omnigraph.storage.lance.unofficial.messages import read_fields
-from omnigraph.storage.lance.unofficial.version_files import version_file
+from omnigraphdb.ids import Version
+from omnigraphdb.runtime import SYSTEM
+from omnigraphdb.storage.lance.unofficial.manifest_files import ManifestFile
+from omnigraphdb.storage.lance.unofficial.messages import read_fields
+from omnigraphdb.storage.lance.unofficial.version_files import version_file
 
 PLAIN = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int64())])
 NESTED = pa.schema(
@@ -71,7 +72,7 @@ def time_of(file: bytes) -> int:
 
 def assert_alike(dataset: LanceDataset, transaction: Transaction) -> LanceDataset:
     """Lance commits, and its file is what an append made of the version before, byte by byte."""
-    ours = parsed(dataset).append(transaction)
+    ours = parsed(dataset).append(transaction, SYSTEM.now_us())
     assert ours is not None
     landed = LanceDataset.commit(dataset, transaction, max_retries=0)
     theirs = file_of(landed).read_bytes()
@@ -105,7 +106,7 @@ def test_what_an_append_made_is_read_and_continued_by_lance(tmp_path: Path) -> N
     for number, ids in enumerate("cde", dataset.version):
         transaction = replace(describe(dataset, ids), read_version=number)
         uuids.append(transaction.uuid)
-        made = version.append(transaction)
+        made = version.append(transaction, SYSTEM.now_us())
         assert made is not None
         version = made
         Path(version_file(dataset.uri, Version(version.version))).write_bytes(version.encode())
@@ -141,5 +142,5 @@ def test_rows_that_had_ids_before_are_left_to_lance(tmp_path: Path) -> None:
     assert isinstance(transaction.operation, LanceOperation.Append)
     (fragment,) = transaction.operation.fragments
     fragment.row_id_meta = dataset.get_fragments()[0].metadata.row_id_meta
-    assert version.append(transaction) is None
-    assert version.append(Transaction(1, LanceOperation.Delete([], [], "none"))) is None
+    assert version.append(transaction, 0) is None
+    assert version.append(Transaction(1, LanceOperation.Delete([], [], "none")), 0) is None

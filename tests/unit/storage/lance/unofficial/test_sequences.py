@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lance.fragment import RowDatasetVersionMeta, RowIdSequence
 
-from omnigraph.storage.lance.unofficial.sequences import row_ids_at, versions_at, versions_of
+from omnigraphdb.storage.lance.unofficial.sequences import row_ids_at, versions_at, versions_of
 
 
 def read_row_ids(row_ids: list[int], offsets: list[int]) -> list[int] | None:

@@ -1,1 +1,0 @@
-import{as as A,at as g}from"./index-ZNZVabIO.js";function S(r,v,f,C,t,i){var o=r[A];if(o!==f||o===void 0){var u=g(f,C,i);u==null?r.removeAttribute("class"):r.className=u,r[A]=f}else if(i&&t!==i)for(var a in i){var l=!!i[a];(t==null||l!==!!t[a])&&r.classList.toggle(a,l)}return i}export{S as s};

@@ -1,1 +1,0 @@
-"""Tools that put a graph under stress; no other package imports them."""

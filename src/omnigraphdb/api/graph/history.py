@@ -1,0 +1,164 @@
+"""The commits of a graph, their names, and what became of requests."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from omnigraphdb.api.arguments import (
+    Reference,
+    count_of,
+    flag_of,
+    name_of,
+    names_of,
+    point_of,
+    shows_of,
+    text_of,
+)
+from omnigraphdb.api.graph.handle import Handle
+from omnigraphdb.api.results import Commit, Commits, OperationStatus, Tag
+from omnigraphdb.api.rights import Verb
+from omnigraphdb.ids import MAIN
+from omnigraphdb.manifest.names import actor_name
+from omnigraphdb.manifest.operations import idempotency_key as idempotency_key_of
+from omnigraphdb.manifest.travel import find_commit
+
+if TYPE_CHECKING:
+    from omnigraphdb.api.log_drawings import LogDrawing
+
+
+class History(Handle):
+    """The commits of a graph, their names, and what became of requests."""
+
+    def commits(
+        self,
+        *,
+        branch: str | None = None,
+        limit: int | None = None,
+        actor: str | None = None,
+        since: str | datetime | Commit | None = None,
+        all: bool = False,
+    ) -> list[Commit]:
+        """Commits visible on a branch, newest first; `all` adds commits of other branches that were merged.
+
+        Example:
+            >>> [(str(commit.kind), commit.actor) for commit in graph.commits(limit=2)]
+            [('load', 'ada'), ('load', 'ada')]
+        """
+        target = self._target(branch, "commits")
+        state = self._engine.manifest.current(target)
+        wanted = count_of("limit", limit)
+        with_merged = flag_of("all", all)
+        if wanted and actor is None and since is None and not with_merged:
+            return Commits(map(Commit.of, state.newest(wanted).listed(limit=wanted)))
+        lineage = state.lineage.with_merged(state.merged.commits) if with_merged else state.lineage
+        start = since if isinstance(since, datetime) or since is None else self._commit_id(since)
+        by = None if actor is None else text_of("actor", actor)
+        listed = lineage.listed(actor=by, since=start, limit=wanted)
+        return Commits(map(Commit.of, listed))
+
+    def log_drawing(
+        self,
+        branches: Sequence[str] | None = None,
+        *,
+        limit: int = 100,
+        before: str | Commit | None = None,
+        counts: bool = False,
+        shows: Callable[[str], bool] | None = None,
+    ) -> "LogDrawing":
+        """The commits of branches and of what was merged into them, newest first, each with the lane of a drawing.
+
+        `before` is the last commit of the page before. With `counts` the first 25 commits of the page say how much they
+        changed. `shows` says which branches are shown, all by default.
+
+        Example:
+            >>> page = graph.log_drawing(["main"], limit=2)
+            >>> [commit.lane for commit in page.commits], page.next == page.commits[-1].id
+            ([0, 0], True)
+        """
+        from omnigraphdb.api.log_drawings import draw_log
+
+        named = names_of("branches", branches)
+        size = count_of("limit", limit, least=1) or 1
+        start = None if before is None else str(before)
+        return draw_log(
+            self._engine,
+            named,
+            size,
+            start,
+            shows_of("shows", shows),
+            counts=flag_of("counts", counts),
+        )
+
+    def commit(self, id: str | Commit) -> Commit:
+        """One commit of any branch, by id, unique prefix or tag.
+
+        Example:
+            >>> newest = graph.commits()[0]
+            >>> graph.commit(newest.id).tables
+            ('node:Person',)
+        """
+        return Commit.of(find_commit(self._engine.manifest, text_of("id", name_of(id))))
+
+    def operation(
+        self, key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> OperationStatus:
+        """Say what became of the request of an idempotency key: `landed`, `not_landed` or `undecided`.
+
+        Keys are per branch and actor; those of `branch_create` and `branch_delete` are on main.
+
+        Example:
+            >>> nobody = 'query q() { update Person set { age: 1 } where name = "nobody" }'
+            >>> done = graph.mutate(nobody, idempotency_key="request-17")
+            >>> graph.mutate(nobody, idempotency_key="request-17").replayed
+            True
+            >>> str(graph.operation("request-17").state)
+            'landed'
+        """
+        from omnigraphdb.engine.keyed import find_status
+
+        target = self._target(branch, "operation")
+        by = actor_name(actor) or self._actor
+        return find_status(self._engine, target, by, idempotency_key_of(key))
+
+    def tag(
+        self,
+        name: str,
+        at: Reference | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name a commit, the head of a branch by default; the name stands wherever a commit does, and cleanup keeps its state.
+
+        Example:
+            >>> tagged = graph.tag("before-review", graph.commits()[0])
+            >>> [tag.name for tag in graph.tags()]
+            ['before-review']
+        """
+        from omnigraphdb.engine.tagging import create_tag
+
+        target = self._target(branch, "tag create")
+        by = self._authorize(Verb.TAG, actor, branch=target).actor
+        return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
+
+    def tags(self) -> list[Tag]:
+        """Every tag, by name.
+
+        Example:
+            >>> graph.tags()[0].commit == graph.commit("before-review").id
+            True
+        """
+        from omnigraphdb.manifest.tags import list_tags
+
+        return [Tag.of(tag) for tag in list_tags(self._engine.manifest.current(MAIN))]
+
+    def tag_delete(self, name: str, *, actor: str | None = None) -> None:
+        """Free the name of a tag; its commit stays, until cleanup.
+
+        Example:
+            >>> graph.tag_delete("before-review")
+        """
+        from omnigraphdb.engine.tagging import delete_tag
+
+        by = self._authorize(Verb.TAG, actor, branch=MAIN).actor
+        delete_tag(self._engine, text_of("name", name), by)

@@ -1,0 +1,143 @@
+"""A path between two nodes as a value: its nodes, its edges, and what it costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from omnigraphdb.catalog.model import Catalog, EdgeType
+from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.errors import NotFound, UserInputError
+from omnigraphdb.values import dataclass
+
+Ask = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""Runs a query and gives its rows."""
+
+HOPS_MAX = 8
+"""How far a path is searched unless it is said otherwise."""
+_SYSTEM = frozenset({"type", "id", "from", "to"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityPath(Shown):
+    """A path between two nodes of a type; without `by` its cost is the number of its hops."""
+
+    type_name: str
+    nodes: tuple[str, ...]
+    """The ids of the nodes, from the first to the last."""
+    edges: tuple[Mapping[str, Any], ...]
+    """The edges in between: `type`, `id`, `from`, `to` and their properties."""
+    cost: float | int
+
+    @property
+    def hops(self) -> int:
+        """The number of edges."""
+        return len(self.edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "type": self.type_name,
+            "hops": self.hops,
+            "cost": self.cost,
+            "nodes": list(self.nodes),
+            "edges": [
+                {
+                    **{name: edge[name] for name in ("type", "id", "from", "to")},
+                    "properties": {n: value for n, value in edge.items() if n not in _SYSTEM},
+                }
+                for edge in self.edges
+            ],
+        }
+
+    def _sheet(self) -> Sheet:
+        rows = [(one["type"], one["from"], one["to"], one["id"]) for one in self.edges]
+        grid = Grid(columns=("edge", "from", "to", "id"), rows=rows)
+        ends = f"{self.type_name} {self.nodes[0]} to {self.nodes[-1]}"
+        return Sheet(title=f"{ends}: {count_of(self.hops, 'hop')}, cost {self.cost}", grids=(grid,))
+
+
+def read_path(body: Mapping[str, Any]) -> EntityPath:
+    """Read a path from its wire form."""
+    return EntityPath(
+        type_name=body["type"],
+        nodes=tuple(body["nodes"]),
+        edges=tuple(
+            {name: one[name] for name in ("type", "id", "from", "to")} | one["properties"]
+            for one in body["edges"]
+        ),
+        cost=body["cost"],
+    )
+
+
+def find_paths(
+    ask: Ask,
+    catalog: Catalog,
+    type_name: str,
+    ends: tuple[str, str],
+    *,
+    edges: Sequence[str] | None,
+    by: str | None,
+    undirected: bool,
+    hops_max: int,
+    best: int,
+) -> tuple[EntityPath, ...]:
+    """Find the best paths between two nodes of a type that exist, by a query."""
+    types = _find_edges(catalog, type_name, edges)
+    text = _write_query(type_name, types, by, undirected=undirected, best=best)
+    params = {"start": ends[0], "end": ends[1], "hops": hops_max, "best": best}
+    return tuple(
+        EntityPath(
+            type_name=type_name,
+            nodes=tuple(row["nodes"]),
+            edges=tuple({"type": types[0].name} | one for one in row["edges"]),
+            cost=row["cost"] if by is not None and row["edges"] else len(row["edges"]),
+        )
+        for row in ask(text, params)
+    )
+
+
+def _find_edges(catalog: Catalog, type_name: str, edges: Sequence[str] | None) -> list[EdgeType]:
+    """Find the edge types by name; all that connect the type with itself without names."""
+    between = [one for one in catalog.edges.values() if {one.source, one.target} == {type_name}]
+    if edges is None:
+        if not between:
+            raise UserInputError(
+                f"no edge type leads from {type_name} to {type_name}, so there are no paths; nothing was read"
+            )
+        return between
+    found = [_find_edge(catalog, one) for one in edges]
+    if not found:
+        raise UserInputError("'edges' names no edge type; nothing was read")
+    other = next((one for one in found if one not in between), None)
+    if other is not None:
+        raise UserInputError(
+            f"edge '{other.name}' leads from {other.source} to {other.target}, and a path between nodes of {type_name} "
+            "takes edges from it to itself; nothing was read"
+        )
+    return found
+
+
+def _find_edge(catalog: Catalog, name: str) -> EdgeType:
+    found = catalog.edges.get(name) or catalog.edge(name)
+    if found is None:
+        raise NotFound("edge type", name, known=catalog.edges)
+    return found
+
+
+def _write_query(
+    type_name: str, types: Sequence[EdgeType], by: str | None, *, undirected: bool, best: int
+) -> str:
+    for one in types if by is not None else ():
+        if by not in one.properties:
+            raise NotFound(f"property of {one.name}", str(by), known=one.properties)
+    words = "|".join(one.name[0].lower() + one.name[1:] for one in types)
+    edge = f"<{words}>" if undirected else words
+    chosen = f" by {by}" if by is not None else ""
+    chosen += " best $best" if best > 1 else ""
+    cost = f", sum($w.{by}) as cost" if by is not None else ""
+    counted = ", $best: I64" if best > 1 else ""
+    return (
+        f"query path($start: String, $end: String, $hops: I64{counted}) {{\n"
+        f"  match {{ $x: {type_name}  $y: {type_name}  id($x) = $start  id($y) = $end\n"
+        f"    $x $w:{edge}{{0,$hops{chosen}}} $y }}\n"
+        f"  return {{ nodes($w) as nodes, edges($w) as edges{cost} }}\n}}"
+    )

@@ -1,0 +1,333 @@
+"""What calls give: commits and writes, reads, the change feed, and the server itself."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from omnigraphdb.api.branches import Branch
+from omnigraphdb.catalog.diff.steps import Step
+from omnigraphdb.compile.descriptor import ValueDescriptor
+from omnigraphdb.engine.history.changes import DiffStats
+from omnigraphdb.engine.history.entity import HistoryGap
+from omnigraphdb.engine.jobs import Job
+from omnigraphdb.engine.results import Commit, MutationResult
+
+Row = dict[str, Any]
+
+# ---- commits and writes
+
+
+class CommitListOutput(TypedDict):
+    """Commits, newest first."""
+
+    commits: list[Commit]
+    next_page_token: str | None
+
+
+class BranchListOutput(TypedDict):
+    """Names of branches, in order, and what is known of each."""
+
+    branches: list[str]
+    details: list[Branch]
+
+
+BranchCreateOutput = TypedDict(
+    "BranchCreateOutput", {"uri": str, "from": str, "name": str, "actor_id": str | None}
+)
+
+
+class BranchDeleteOutput(TypedDict):
+    """The branch that is gone."""
+
+    uri: str
+    name: str
+    actor_id: str | None
+
+
+class TableChanged(TypedDict):
+    """Rows of one table that a merge changes."""
+
+    table_key: str
+    inserts: int
+    updates: int
+    deletes: int
+
+
+class ConflictOutput(TypedDict):
+    """One conflict of a merge, with the rows of the three sides."""
+
+    table_key: str
+    row_id: str | None
+    kind: str
+    message: str
+    base: Row | None
+    source: Row | None
+    target: Row | None
+    properties: list[str]
+
+
+class BranchMergeOutput(TypedDict):
+    """What a merge did."""
+
+    source: str
+    target: str
+    outcome: Literal["already_up_to_date", "fast_forward", "merged"]
+    actor_id: str | None
+    commit: Commit | None
+    replayed: NotRequired[bool]
+    changes_by_table: list[TableChanged]
+    engine: str
+    reason: str
+    branch_deleted: NotRequired[bool]
+    branch_delete_error: NotRequired[str | None]
+
+
+class MergePreviewOutput(BranchMergeOutput):
+    """What a merge would do."""
+
+    dry_run: bool
+    conflicts: list[ConflictOutput]
+    conflicts_total: int
+
+
+class SchemaPlanOutput(TypedDict):
+    """The steps of a schema change."""
+
+    supported: bool
+    step_count: int
+    steps: list[Step]
+    warnings: NotRequired[list[str]]
+
+
+# ---- reads
+
+
+class TableState(TypedDict):
+    """One table of a snapshot."""
+
+    table_key: str
+    table_path: str
+    table_version: int
+    table_branch: str | None
+    row_count: int
+
+
+class SnapshotOutput(TypedDict):
+    """The table versions that are visible together."""
+
+    branch: str
+    manifest_version: int
+    internal_schema_version: int
+    graph_commit_id: str | None
+    tables: list[TableState]
+
+
+class ReadTarget(TypedDict):
+    """What a query read: a branch, or a snapshot."""
+
+    branch: NotRequired[str]
+    snapshot: NotRequired[str]
+
+
+class ReadOutput(TypedDict):
+    """The rows of a query."""
+
+    query_name: str
+    target: ReadTarget
+    row_count: int
+    columns: list[str]
+    rows: list[Row]
+    graph_commit_id: NotRequired[str | None]
+
+
+class StepOutput(TypedDict):
+    """One operator of a plan, and how deep it stands; rows and milliseconds are there after a run."""
+
+    operator: str
+    depth: int
+    notes: list[str]
+    rows: NotRequired[int]
+    milliseconds: NotRequired[float | None]
+
+
+class ExplanationOutput(TypedDict):
+    """How a query runs, from the result down; with `profiled`, how it ran."""
+
+    query_name: str
+    profiled: bool
+    operators: list[StepOutput]
+
+
+InvokeOutput = ReadOutput | MutationResult
+"""What a stored query gives: rows, or what it changed."""
+
+
+class SchemaOutput(TypedDict):
+    """The schema text."""
+
+    schema_source: str
+
+
+class QueryCatalogEntry(TypedDict):
+    """One stored query."""
+
+    name: str
+    tool_name: str
+    exposed: bool
+    description: str | None
+    instruction: str | None
+    mutation: bool
+    params: list[ValueDescriptor]
+    returns: NotRequired[list[ValueDescriptor]]
+
+
+class QueryCatalogOutput(TypedDict):
+    """The stored queries, by name."""
+
+    queries: list[QueryCatalogEntry]
+
+
+# ---- the change feed
+
+
+class CauseOutput(TypedDict):
+    """The commit that made changes."""
+
+    graph_commit_id: str
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    authored_branch: str
+    actor_id: str | None
+    authored_at: int
+
+
+class TypeOutput(TypedDict):
+    """A type; `id` stays when the type is renamed."""
+
+    id: str
+    name: str
+
+
+EndpointsOutput = TypedDict("EndpointsOutput", {"from": str, "to": str})
+
+
+class ImageOutput(TypedDict):
+    """An entity as it was or is."""
+
+    properties: Row
+    endpoints: NotRequired[EndpointsOutput]
+
+
+class EntityChange(TypedDict):
+    """One entity that differs."""
+
+    kind: Literal["node", "edge"]
+    type: TypeOutput
+    id: str
+    op: Literal["insert", "update", "delete"]
+    before: NotRequired[ImageOutput]
+    after: NotRequired[ImageOutput]
+    properties: list[str]
+    table_version: int
+    manifest_version: int
+
+
+class HistoryChangeOutput(TypedDict):
+    """One commit that changed an entity; `merges` are the merges through which it came."""
+
+    commit: Commit
+    change: EntityChange
+    merges: list[str]
+
+
+class EntityHistoryOutput(TypedDict):
+    """The changes of one entity, the newest first."""
+
+    table_key: str
+    id: str
+    changes: list[HistoryChangeOutput]
+    gaps: list[HistoryGap]
+    more: bool
+
+
+class EntityOutput(TypedDict):
+    """One entity: its id, for an edge its ends, and its properties."""
+
+    type_name: str
+    entity: dict[str, Any]
+
+
+class CommitChangesOutput(TypedDict):
+    """What one commit changed."""
+
+    cause: CauseOutput
+    changes: list[EntityChange]
+    next_page_token: NotRequired[str]
+
+
+class ChangeBlockOutput(TypedDict):
+    """One commit of the feed."""
+
+    cause: CauseOutput
+    changes: list[EntityChange]
+
+
+class ChangePageOutput(TypedDict):
+    """A page of the feed; `cursor` and `caught_up` come with the last one."""
+
+    blocks: list[ChangeBlockOutput]
+    next_page_token: NotRequired[str]
+    cursor: NotRequired[str]
+    caught_up: NotRequired[bool]
+    engine: str
+    reason: str
+
+
+DiffOutput = TypedDict(
+    "DiffOutput",
+    {
+        "from": str | None,
+        "to": str | None,
+        "changes": list[EntityChange],
+        "stats": DiffStats,
+        "engine": str,
+        "reason": str,
+        "next_page_token": NotRequired[str],
+    },
+)
+
+# ---- the server
+
+
+class HealthOutput(TypedDict):
+    """The server lives."""
+
+    status: Literal["ok"]
+    version: str
+    internal_schema_version: int
+    source_version: str | None
+
+
+class ReadyOutput(TypedDict):
+    """Whether requests are served."""
+
+    status: str
+    graphs_ready: int
+    graphs_quarantined: int
+
+
+class GraphOutput(TypedDict):
+    """One served graph."""
+
+    graph_id: str
+    uri: str
+
+
+class GraphListResponse(TypedDict):
+    """The served graphs, by id."""
+
+    graphs: list[GraphOutput]
+
+
+class JobListOutput(TypedDict):
+    """Jobs of every process, oldest first."""
+
+    jobs: list[Job]

@@ -1,0 +1,220 @@
+"""The order of a read: aliases, expressions, one leading ranking."""
+
+from collections.abc import Mapping
+
+from omnigraphdb.compile.check.conditions import check_value
+from omnigraphdb.compile.check.context import Context, Scope, aggregates_rows
+from omnigraphdb.compile.check.expressions import (
+    check_variable,
+    function_name,
+    refuse_blob,
+    render_expression,
+)
+from omnigraphdb.compile.check.items import can_be_key, is_grouped, list_group_values
+from omnigraphdb.compile.check.ranking import RankingExpr, check_ranking
+from omnigraphdb.compile.checked import (
+    Bm25,
+    Column,
+    Nearest,
+    Operand,
+    PropertyRef,
+    Rrf,
+    SortKey,
+)
+from omnigraphdb.compile.plan.visit import strip_spans
+from omnigraphdb.language.diagnostics import list_alternatives, nearest_name
+from omnigraphdb.language.query import tree
+from omnigraphdb.language.source import Span
+from omnigraphdb.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """What a key may refer to: aliases as written, columns as checked, whether rows are groups."""
+
+    aliases: Mapping[str, tree.Item]
+    columns: Mapping[str, Column]
+    grouped: bool
+
+
+def check_sort_keys(
+    read: tree.Read | tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
+) -> tuple[SortKey, ...]:
+    """Check the order keys; those that are wrong have been reported and are left out."""
+    rows = _Rows(
+        aliases={name: item for item in read.items if (name := _find_word(item)) is not None},
+        columns={column.name: column for column in columns},
+        grouped=read.distinct or any(aggregates_rows(item.expr, scope) for item in read.items),
+    )
+    found: list[SortKey] = []
+    for key in read.order:
+        if context.findings.full:
+            break
+        checked = _check_key(key, rows, scope, context)
+        call = _ranking_call(key, rows)
+        if call is not None:
+            _ranking_rules(key, call, read, rows, context)
+        if checked is not None:
+            found.append(checked)
+    return tuple(found)
+
+
+def _find_word(item: tree.Item) -> str | None:
+    """The bare word that an item is known by."""
+    if item.alias is not None:
+        return item.alias.text
+    return item.expr.name if isinstance(item.expr, tree.AliasExpr) else None
+
+
+def _check_key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) -> SortKey | None:
+    descending = key.direction == "desc"
+    match key.expr:
+        case tree.AliasExpr() as alias if (
+            alias.name in rows.aliases or scope.find_scalar(alias.name) is None
+        ):
+            return _by_alias(alias, rows, descending, context)
+        case tree.NearestExpr() | tree.Bm25Expr() | tree.RrfExpr() as expr:
+            checked = check_ranking(expr, scope, context)
+            return _make_sort_key(checked) if checked is not None else None
+        case tree.TextExpr() as expr:
+            message = (
+                f"{expr.function} filters rows and orders nothing; put it into the match block"
+            )
+            context.findings.report("T38", expr.span, message)
+        case tree.VariableExpr() as expr if scope.is_edge(expr.name):
+            check_variable(expr, scope, context)
+        case tree.VariableExpr() | tree.LiteralExpr() | tree.NowExpr() as expr:
+            _not_a_key(expr, "order by one of its properties or by an alias", context)
+        case _:
+            return _by_value(key.expr, rows, descending, scope, context)
+    return None
+
+
+def _not_a_key(expr: tree.Expr, advice: str, context: Context) -> None:
+    context.findings.report(
+        "T36", expr.span, f"'{render_expression(expr)}' is no order key: {advice}"
+    )
+
+
+def _by_alias(
+    alias: tree.AliasExpr, rows: _Rows, descending: bool, context: Context
+) -> SortKey | None:
+    if alias.name not in rows.aliases:
+        reason = list_alternatives(alias.name, rows.aliases, "aliases")
+        message = f"no item of return is called '{alias.name}' with 'as'{reason}"
+        fix = nearest_name(alias.name, rows.aliases)
+        context.findings.report("T35", alias.span, message, fix=fix)
+        return None
+    column = rows.columns.get(alias.name)
+    if column is None:
+        return None
+    if isinstance(column.expr, Nearest | Bm25 | Rrf):
+        return _make_sort_key(column.expr)
+    if not column.type.is_plain:
+        _not_a_key(alias, f"a {column.type} has no order", context)
+        return None
+    return SortKey(key=alias.name, descending=descending)
+
+
+def _by_value(
+    expr: tree.Expr, rows: _Rows, descending: bool, scope: Scope, context: Context
+) -> SortKey | None:
+    if aggregates_rows(expr, scope) and not rows.grouped:
+        _not_a_key(expr, "project the aggregate under an alias and order by that", context)
+        return None
+    found = check_value(expr, scope, context)
+    if found is None or (isinstance(found, PropertyRef) and refuse_blob(found, context)):
+        return None
+    if not found.type.is_plain:
+        _not_a_key(expr, f"a {found.type} has no order", context)
+        return None
+    if rows.grouped:
+        return _by_column(expr, found, rows, descending, context)
+    if not can_be_key(found):
+        _not_a_key(expr, "it is the same for every row", context)
+        return None
+    return SortKey(key=found, descending=descending)
+
+
+def _by_column(
+    expr: tree.Expr, found: Operand, rows: _Rows, descending: bool, context: Context
+) -> SortKey | None:
+    """Order groups: by a column, or by what is made of aggregates and columns."""
+    name = _find_projected(found, rows)
+    if name is not None:
+        return SortKey(key=name, descending=descending)
+    if is_grouped(strip_spans(found), list_group_values(rows.columns.values())):
+        return SortKey(key=found, descending=descending)
+    advice = "with aggregates or distinct, order only by what return projects; add it there"
+    _not_a_key(expr, advice, context)
+    return None
+
+
+def _find_projected(found: Operand, rows: _Rows) -> str | None:
+    wanted = strip_spans(found)
+    for column in rows.columns.values():
+        if strip_spans(column.expr) == wanted:
+            return column.name
+    return None
+
+
+# ---- rankings
+
+
+def _make_sort_key(found: Nearest | Bm25 | Rrf) -> SortKey:
+    # Distances rank from the smallest, relevance from the largest.
+    return SortKey(key=found, descending=not isinstance(found, Nearest))
+
+
+def _ranking_call(key: tree.OrderKey, rows: _Rows) -> RankingExpr | None:
+    expr = key.expr
+    if isinstance(expr, tree.AliasExpr) and expr.name in rows.aliases:
+        expr = rows.aliases[expr.name].expr
+    return expr if isinstance(expr, tree.NearestExpr | tree.Bm25Expr | tree.RrfExpr) else None
+
+
+def _ranking_rules(
+    key: tree.OrderKey,
+    call: RankingExpr,
+    read: tree.Read | tree.Stage,
+    rows: _Rows,
+    context: Context,
+) -> None:
+    name = function_name(call)
+    report = context.findings.report
+    _direction_rule(key, name, context)
+    if rows.grouped:
+        _not_a_key(call, "rows of an aggregate query have no rank", context)
+    if read.limit is None and not isinstance(call, tree.Bm25Expr):
+        code = "T17" if isinstance(call, tree.NearestExpr) else "T21"
+        message = (
+            f"ordering by {_call(call)} needs a limit: it ranks the best rows, not all of them"
+        )
+        report(code, key.expr.span, message, fix="limit 10")
+    others = [other for other in read.order if other is not key]
+    if not others:
+        return
+    has_alias = any(isinstance(o.expr, tree.AliasExpr) for o in others)
+    if isinstance(call, tree.NearestExpr) and has_alias:
+        span = _alias_span(others)
+        report("T18", span, "ordering by nearest cannot be combined with ordering by an alias")
+    else:
+        message = f"{name} ranks the rows by itself; it must be the first and only order key"
+        report("T38", key.expr.span, message)
+
+
+def _call(call: RankingExpr) -> str:
+    field = f"{render_expression(call.field)}, " if isinstance(call, tree.NearestExpr) else ""
+    return f"{function_name(call)}({field}…)"
+
+
+def _direction_rule(key: tree.OrderKey, name: str, context: Context) -> None:
+    wrong = "desc" if name == "nearest" else "asc"
+    if key.direction == wrong:
+        best = "smallest distance" if name == "nearest" else "highest score"
+        message = f"{name} always puts the {best} first; leave out '{wrong}'"
+        context.findings.report("T38", key.span, message)
+
+
+def _alias_span(keys: list[tree.OrderKey]) -> Span:
+    return next(key.expr.span for key in keys if isinstance(key.expr, tree.AliasExpr))

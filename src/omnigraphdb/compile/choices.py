@@ -1,0 +1,41 @@
+"""Which values a parameter can have beside its type: those of the enum that it is compared with or assigned to."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from omnigraphdb.catalog.types import PropertyType
+from omnigraphdb.compile.checked import Assign, Checked, Compare, InList, ParamRef, PropertyRef
+
+
+def find_choices(checked: Checked) -> dict[str, tuple[str, ...]]:
+    """Find the values that each parameter meets in enums; one that meets several has what all of them hold."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, type_ in _list_meetings(checked):
+        known = found.get(name, type_.enum_values)
+        found[name] = tuple(one for one in known if one in type_.enum_values)
+    return found
+
+
+def _list_meetings(checked: Checked) -> Iterator[tuple[str, PropertyType]]:
+    for part in _list_parts(checked):
+        match part:
+            case (
+                Compare(left=PropertyRef(type=type_), op="=" | "!=", right=ParamRef(name=name))
+                | Compare(left=ParamRef(name=name), op="=" | "!=", right=PropertyRef(type=type_))
+                | InList(operand=PropertyRef(type=type_), choices=ParamRef(name=name))
+                | Assign(value=ParamRef(name=name), type=type_)
+            ) if type_.is_enum:
+                yield name, type_
+            case _:
+                pass
+
+
+def _list_parts(value: object) -> Iterator[object]:
+    """List a checked tree and everything in it."""
+    if isinstance(value, tuple | Mapping):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _list_parts(one)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield value
+        for field in fields(value):
+            yield from _list_parts(getattr(value, field.name))

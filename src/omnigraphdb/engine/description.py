@@ -1,0 +1,72 @@
+"""What a type of a graph holds: rows, files, bytes, and how far its indexes cover it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from omnigraphdb.engine.maintenance.indexes import IndexStatus, list_statuses
+from omnigraphdb.engine.session.engine import Engine
+from omnigraphdb.ids import TableKey, is_node, type_name
+from omnigraphdb.manifest.view import View
+from omnigraphdb.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeDescription:
+    """One type: its rows, the size of its data files, and its indexes."""
+
+    table_key: TableKey
+    rows: int
+    bytes: int
+    fragments: int
+    version: int
+    indexes: tuple[IndexStatus, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the type."""
+        return type_name(self.table_key)
+
+    @property
+    def kind(self) -> str:
+        """`node` or `edge`."""
+        return "node" if is_node(self.table_key) else "edge"
+
+    @property
+    def coverage(self) -> float:
+        """The part of its rows that its indexes cover, from 0 to 1; 1 for a type without rows or without indexes."""
+        wanted = sum(one.rows for one in self.indexes)
+        return sum(one.rows_indexed for one in self.indexes) / wanted if wanted else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire form."""
+        return {
+            "table_key": self.table_key,
+            "kind": self.kind,
+            "type_name": self.name,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "fragments": self.fragments,
+            "table_version": self.version,
+            "indexes": [one.to_dict() for one in self.indexes],
+        }
+
+
+def describe_types(engine: Engine, view: View) -> tuple[TypeDescription, ...]:
+    """Describe the types of a view; opens each of its tables once and reads no rows."""
+    return tuple(_describe(engine, view))
+
+
+def _describe(engine: Engine, view: View) -> Iterator[TypeDescription]:
+    indexes: dict[TableKey, list[IndexStatus]] = {}
+    for status in list_statuses(engine, view):
+        indexes.setdefault(status.table_key, []).append(status)
+    for key, entry in view.snapshot.entries.items():
+        fragments = engine.store.tables.open(entry.at).fragments()
+        yield TypeDescription(
+            table_key=key,
+            rows=entry.row_count,
+            bytes=sum(one.bytes for one in fragments),
+            fragments=len(fragments),
+            version=entry.version,
+            indexes=tuple(indexes.get(key, ())),
+        )

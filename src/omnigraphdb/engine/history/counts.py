@@ -1,0 +1,92 @@
+"""How much differs between two states: changes counted column by column, and the first of them described."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from omnigraphdb.engine.diff.rows import Step
+from omnigraphdb.engine.history.changes import Change, DiffStats
+from omnigraphdb.engine.history.compare import (
+    EVERYTHING,
+    TablePair,
+    Wanted,
+    find_steps,
+    keep_wanted,
+    list_differing_pairs,
+    make_changes,
+    naming_reclaimed,
+)
+from omnigraphdb.engine.session.engine import Engine
+from omnigraphdb.ids import Op, TableKey, type_name
+from omnigraphdb.manifest.records import GraphCommit
+from omnigraphdb.manifest.travel import state_of
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.values import dataclass
+
+Counts = Mapping[Op, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedTable:
+    """How much differs in one table, and the first changes of it."""
+
+    key: TableKey
+    counts: Counts
+    first: tuple[Change, ...]
+
+    @property
+    def total(self) -> int:
+        """How many entities differ."""
+        return sum(self.counts.values())
+
+
+def count_table(tables: Tables, pair: TablePair, wanted: Wanted, room: int = 0) -> CountedTable:
+    """Count what differs between two versions of a table, and describe as many changes as there is room for."""
+    counts: Counter[Op] = Counter()
+    first: list[Change] = []
+    for found, names in find_steps(tables, pair):
+        step = keep_wanted(found, pair, names, wanted)
+        counts.update(_count_step(step))
+        if room > len(first):
+            with naming_reclaimed(pair):
+                shown = step.slice(room - len(first))
+                first.extend(make_changes(tables, pair, shown, names, wanted))
+    return CountedTable(key=pair.key, counts=counts, first=tuple(first))
+
+
+def _count_step(step: Step) -> Counts:
+    inserts, deletes = (step.moves[side].null_count for side in ("before", "after"))
+    updates = step.moves.num_rows - inserts - deletes
+    return {Op.INSERT: inserts, Op.UPDATE: updates, Op.DELETE: deletes}
+
+
+def count_commit(engine: Engine, parent: GraphCommit, commit: GraphCommit) -> Counts:
+    """Count what a commit changed against a parent."""
+    before = state_of(engine.manifest, parent.branch, parent)
+    after = state_of(engine.manifest, commit.branch, commit)
+    counts: Counter[Op] = Counter()
+    for pair in list_differing_pairs(before, after, EVERYTHING):
+        counts.update(_count_pair(engine.store.tables, pair))
+    return counts
+
+
+def _count_pair(tables: Tables, pair: TablePair) -> Counts:
+    was, now = (0 if one is None else one.row_count for one in (pair.before, pair.after))
+    if was == 0 or now == 0:
+        # A first load, or the end of a type: no row has to be compared.
+        return {Op.INSERT: now, Op.DELETE: was}
+    return count_table(tables, pair, EVERYTHING).counts
+
+
+def sum_counts(counted: Iterable[CountedTable]) -> DiffStats:
+    """Add up what differs in tables."""
+    counts: Counter[Op] = Counter()
+    types: set[str] = set()
+    for one in counted:
+        counts.update(one.counts)
+        types.update([type_name(one.key)] if one.total else [])
+    return DiffStats(
+        inserts=counts[Op.INSERT],
+        updates=counts[Op.UPDATE],
+        deletes=counts[Op.DELETE],
+        types_affected=tuple(sorted(types)),
+    )

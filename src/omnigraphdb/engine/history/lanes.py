@@ -1,0 +1,61 @@
+"""Lanes: the column in which a drawing of a history shows each commit, so that lines between commits do not cross them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from omnigraphdb.values import dataclass
+
+
+class Child(Protocol):
+    """What a drawing needs to know of a commit."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def parent(self) -> str | None: ...
+    @property
+    def merged_parent(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lane of each commit, and of the parents that were not listed."""
+
+    by_commit: Mapping[str, int]
+    count: int
+
+
+def list_parents(commit: Child) -> tuple[str, ...]:
+    """The parents of a commit, the one of its own branch first."""
+    return tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
+
+
+def assign_lanes(commits: Sequence[Child], first: str | None = None) -> Lanes:
+    """Give each commit a lane; commits come newest first, no parent before its child. `first` is the head of lane 0."""
+    waiting: list[str | None] = [] if first is None else [first]
+    lanes: dict[str, int] = {}
+    for commit in commits:
+        lane = _take_lane(waiting, commit.id)
+        lanes[commit.id] = lane
+        for place, parent in enumerate(list_parents(commit)):
+            if parent in waiting:
+                continue
+            if place == 0:
+                waiting[lane] = parent
+            else:
+                waiting[_find_free(waiting)] = parent
+    lanes |= {one: lane for lane, one in enumerate(waiting) if one is not None}
+    return Lanes(lanes, max(1, len(waiting)))
+
+
+def _take_lane(waiting: list[str | None], commit: str) -> int:
+    """The lane that waits for a commit, free again; else a free one."""
+    lane = waiting.index(commit) if commit in waiting else _find_free(waiting)
+    waiting[lane] = None
+    return lane
+
+
+def _find_free(waiting: list[str | None]) -> int:
+    if None not in waiting:
+        waiting.append(None)
+    return waiting.index(None)

@@ -1,0 +1,55 @@
+"""Inserts that were prepared on an earlier state of their tables, and are right as they are on the present one."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from omnigraphdb.catalog.model import NodeType
+from omnigraphdb.commit.delta import DeltaKind
+from omnigraphdb.commit.plan import TableWrite, WritePlan
+from omnigraphdb.engine.writer import CandidateView
+from omnigraphdb.manifest.view import View
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import StagedKind
+
+_NEW_ROWS = frozenset({DeltaKind.INSERT, DeltaKind.APPEND, DeltaKind.MERGE})
+
+
+def keep_inserts(
+    tables: Tables, first: View, plan: WritePlan, now: CandidateView
+) -> WritePlan | None:
+    """Give the plan of a write that only inserts, on another state than it was prepared on; None if it is prepared again.
+
+    A new node is right wherever its id is new, unless its type has unique properties besides. Edges rely on rows of
+    other tables, and so does whatever has a read set that moved.
+    """
+    if now.accepted is not first.accepted or not _has_unmoved_read_set(plan, now):
+        return None
+    kept = tuple(_keep_writes(tables, plan, now))
+    return replace(plan, tables=kept) if len(kept) == len(plan.tables) else None
+
+
+def _has_unmoved_read_set(plan: WritePlan, now: View) -> bool:
+    pins = now.snapshot.pins
+    return all(pins.get(table) == version for table, version in plan.read_set.items())
+
+
+def _keep_writes(tables: Tables, plan: WritePlan, now: CandidateView) -> Iterator[TableWrite]:
+    """Give the writes that can be kept, on the versions of now."""
+    for write in plan.tables:
+        entry = now.snapshot.entries.get(write.table_key)
+        if entry is None or not _adds_nodes_alone(write):
+            return
+        assert write.delta is not None, "rows that are not in memory join no group"
+        assert write.staged is not None, "a member is staged before it joins"
+        is_there = (entry.at.path, entry.at.branch) == (write.base.path, write.base.branch)
+        if is_there and now.ids.has_none_of(entry, write.delta.ids):
+            moved = tables.move_append(write.staged, entry.at)
+            yield replace(write, base=entry.at, staged=moved)
+
+
+def _adds_nodes_alone(write: TableWrite) -> bool:
+    delta, staged = write.delta, write.staged
+    if delta is None or staged is None or staged.kind is not StagedKind.APPEND:
+        return False
+    is_plain = delta.kind in _NEW_ROWS and not len(delta.deleted)
+    return is_plain and isinstance(delta.type, NodeType) and not delta.type.unique

@@ -1,0 +1,62 @@
+"""Whether a version of a table can be read, and which earlier commit shows one that can."""
+
+from omnigraphdb.engine.session.engine import Engine
+from omnigraphdb.errors import NotFoundError, StorageError
+from omnigraphdb.ids import MAIN
+from omnigraphdb.manifest.records import GraphCommit
+from omnigraphdb.manifest.snapshot import Entry
+from omnigraphdb.manifest.travel import past_state_of
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import TableAt
+from omnigraphdb.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableVersion:
+    """A version of a table that can be read, and the newest commit that shows it."""
+
+    entry: Entry
+    commit: GraphCommit
+
+
+def remedy_of_damage(branch: str) -> str:
+    """Say what to do about a file of rows that is cut, damaged or missing."""
+    copy = "put the file back from a copy of the graph"
+    if branch == MAIN:
+        return f"{copy}; without a copy run `omnigraphdb repair`, which restores the last readable version"
+    return f"{copy}; without a copy read an earlier commit (`at=`), or delete the branch"
+
+
+def find_damage(tables: Tables, at: TableAt) -> str | None:
+    """Describe a file of rows of a version that is cut or missing; None when there is none."""
+    try:
+        cut = tables.find_cut(at)
+        if cut is not None:
+            return cut
+        listed, needed = tables.listed_files(at.path), tables.needed_files(at)
+    except (StorageError, NotFoundError) as error:
+        return str(error)
+    # The damage of an index is no reason to lose rows: reads scan the table, and it is built again.
+    gone = (path for path in needed if not path.endswith("/") and path not in listed)
+    return next((f"'{path}': the file does not exist" for path in gone), None)
+
+
+def find_last_readable(engine: Engine, entry: Entry) -> ReadableVersion | None:
+    """Find the newest commit of main that shows an earlier version of a table, with its present columns, that can be read."""
+    tables = engine.store.tables
+    tried = {entry.at}
+    for commit in engine.manifest.load(MAIN).lineage.listed():
+        try:
+            found = past_state_of(engine.manifest, commit).snapshot.entries.get(entry.table_key)
+        except NotFoundError:
+            # Cleanup removed this state.
+            return None
+        if found is None or (found.at.path, found.at.branch) != (entry.at.path, entry.at.branch):
+            return None
+        if found.at in tried:
+            continue
+        tried.add(found.at)
+        if find_damage(tables, found.at) is None:
+            is_alike = tables.open(found.at).schema == tables.open(entry.at).schema
+            return ReadableVersion(found, commit) if is_alike else None
+    return None

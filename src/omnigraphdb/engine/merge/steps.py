@@ -1,0 +1,412 @@
+"""A merge by steps: workers compare, check and write; this process holds counts, receipts and the first conflicts, and commits."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+from omnigraphdb.commit.delta import DeltaKind, TableDelta, UnwrittenRows, WrittenRows
+from omnigraphdb.commit.plan import Header, WritePlan, plan_of
+from omnigraphdb.commit.stage import stage_write
+from omnigraphdb.engine.diff.digest import make_seed
+from omnigraphdb.engine.diff.row_cache import RowCache
+from omnigraphdb.engine.diff.sides import SideSplit, cut_sides
+from omnigraphdb.engine.merge.buckets import (
+    BucketFacts,
+    BucketMerge,
+    ConflictsFound,
+    compare_step,
+    pair_table,
+)
+from omnigraphdb.engine.merge.conflicts import Conflict, ConflictKeeper, in_order, pack_conflicts
+from omnigraphdb.engine.merge.incoming import (
+    IncomingSplit,
+    cut_incoming,
+    gather_step,
+    list_fragment_splits,
+    write_step,
+)
+from omnigraphdb.engine.merge.prepare import (
+    Counts,
+    DecidedMerge,
+    complete_plan,
+    describe_problems,
+    list_key_columns,
+)
+from omnigraphdb.engine.merge.relate import Relation, TableRelation, Way, relate_tables
+from omnigraphdb.engine.merge_base import Base
+from omnigraphdb.engine.session.engine import Engine
+from omnigraphdb.engine.snapshot_rows import SnapshotRows
+from omnigraphdb.errors import InternalError, MergeConflicts
+from omnigraphdb.ids import Granularity, TableKey
+from omnigraphdb.limits import AGREED_ROWS_MAX, CONFLICTS_SHOWN_MAX
+from omnigraphdb.manifest.records import Agreed, lance_branch
+from omnigraphdb.pipeline.checks import LoadSpec
+from omnigraphdb.pipeline.input.cut import Size
+from omnigraphdb.pipeline.input.splits import Shaped, Split
+from omnigraphdb.pipeline.keys.decide import decide_step
+from omnigraphdb.pipeline.keys.extract import RemovedSplit, cut_committed
+from omnigraphdb.pipeline.keys.plan import KeyPlan
+from omnigraphdb.pipeline.messages import (
+    Finding,
+    MarkedRows,
+    ScratchSlice,
+    ScratchSlices,
+    SliceKind,
+    SplitCount,
+    WroteFragments,
+    collect_marks,
+    count_rows,
+    decode,
+    group_slices,
+    require_all,
+    select,
+    unpack_problems,
+)
+from omnigraphdb.pipeline.runner import Runner
+from omnigraphdb.pipeline.stage import mark_splits
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import TableAt, Written
+from omnigraphdb.values import dataclass
+
+
+def measure_merge(tables: Tables, related: Iterable[TableRelation]) -> Size:
+    """How much a merge reads to compare: rows and bytes of the fragments in which the sides differ."""
+    rows, size = 0, 0
+    for one in related:
+        for pair in pair_table(tables, one, RowCache(), 0):
+            for split in cut_sides(tables, pair):
+                rows, size = rows + split.rows, size + split.bytes
+    return Size(bytes=size, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOutcome:
+    """What the buckets of one table decided."""
+
+    relation: TableRelation
+    slices: tuple[ScratchSlice, ...]
+    properties: tuple[str, ...]
+    agreed: tuple[str, ...] | None
+
+    def count(self, kind: SliceKind) -> int:
+        """How many rows are of a kind."""
+        return sum(one.rows for one in self.slices if one.kind is kind)
+
+    @property
+    def counts(self) -> Counts:
+        """Inserts, updates, deletes."""
+        updates = self.count(SliceKind.CHANGED) + self.count(SliceKind.MIXED)
+        return self.count(SliceKind.NEW), updates, self.count(SliceKind.REMOVED)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the target stays as it is."""
+        return not any(self.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteppedMerge:
+    """A merge that workers decided: rows in scratch files, nothing written to a table."""
+
+    decided: DecidedMerge
+    tables: Mapping[TableKey, TableOutcome] = field(default_factory=dict)
+    incoming: tuple[IncomingSplit, ...] = ()
+    agreed: Agreed | None = None
+
+    def slices(self, kind: SliceKind) -> ScratchSlices:
+        """The slices of one kind of all tables."""
+        return group_slices((s for one in self.tables.values() for s in one.slices), kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkMerge:
+    """One merge over all its attempts."""
+
+    engine: Engine
+    spec: LoadSpec
+    runner: Runner
+    granularity: Granularity
+    conflicts: ConflictKeeper | None = None
+    """Where all conflicts go."""
+
+    @property
+    def _tables(self) -> Tables:
+        return self.engine.store.tables
+
+    # ---- deciding
+
+    def resolve(self, relation: Relation) -> SteppedMerge:
+        """Decide rows first, then, when no row is in conflict, the rules over the merged graph."""
+        assert relation.base is not None, "a merge without a base has nothing to decide"
+        related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
+        moving = [one for one in related if one.way is not Way.SAME]
+        implied = list_key_columns(relation, self.spec.catalog)
+        messages = self._compare(moving, relation.base, implied)
+        found = select(messages, ConflictsFound)
+        tables = _collect_outcomes(moving, messages)
+        counts = {key: one.counts for key, one in tables.items() if not one.is_empty}
+        read_set = {one.table_key: one.target.version for one in moving}
+        decided = DecidedMerge(relation=relation, counts=counts, read_set=read_set)
+        same = [one.table_key for one in related if one.is_same_move]
+        stepped = SteppedMerge(
+            decided=decided, tables=tables, agreed=_list_agreed(relation, tables, same)
+        )
+        if found:
+            return replace(stepped, decided=self._refuse(decided, found))
+        return self._check_rules(replace(stepped, incoming=tuple(_cut(tables))))
+
+    def _compare(
+        self, moving: Sequence[TableRelation], base: Base, implied: Mapping[str, tuple[str, ...]]
+    ) -> Sequence[object]:
+        """Compare all tables in one step."""
+        row_cache, seed = RowCache(0, implied), make_seed(self.spec.seed)
+        merges: list[BucketMerge] = []
+        splits: list[SideSplit] = []
+        for one in moving:
+            pairs = pair_table(self._tables, one, row_cache, seed)
+            splits += (split for pair in pairs for split in cut_sides(self._tables, pair))
+            merge = BucketMerge(
+                spec=self.spec,
+                relation=one,
+                node=base.node,
+                granularity=self.granularity,
+                pairs=pairs,
+                implied=implied.get(one.target.at.path, ()),
+                names_all=self.conflicts is not None,
+            )
+            merges.append(merge)
+        return decode(self.runner.run(compare_step(merges, splits))) if splits else ()
+
+    def _check_rules(self, stepped: SteppedMerge) -> SteppedMerge:
+        findings, splits = self._gather(stepped)
+        key_plan = self._make_key_plan(stepped)
+        if key_plan.tables and key_plan.has_rules:
+            removed = [
+                RemovedSplit(side.table_key, _list_slices(stepped, side.table_key))
+                for side in key_plan.removed_sides
+            ]
+            step = decide_step(key_plan, splits, cut_committed(key_plan), removed)
+            findings += select(decode(self.runner.run(step)), Finding)
+        target = stepped.decided.relation.target.snapshot
+        consulted = {key: target.entry(key).version for key in key_plan.consulted}
+        decided = replace(stepped.decided, read_set={**stepped.decided.read_set, **consulted})
+        if findings:
+            found = list(self._describe_findings(stepped, findings))
+            decided = self._refuse(decided, found)
+        return replace(stepped, decided=decided)
+
+    def _gather(self, stepped: SteppedMerge) -> tuple[list[Finding], list[Split]]:
+        if not stepped.incoming:
+            return [], []
+        messages = decode(self.runner.run(gather_step(self.spec, stepped.incoming)))
+        counts = select(messages, SplitCount)
+        require_all(
+            [one.split for one in counts], [one.number for one in stepped.incoming], "gather"
+        )
+        splits = [
+            Split(
+                number=one.split,
+                source=0,
+                content=Shaped(one.shaped or ""),
+                table_key=one.table_key,
+                rows=one.rows,
+            )
+            for one in sorted(counts, key=lambda one: one.split)
+        ]
+        return select(messages, Finding), splits
+
+    def _make_key_plan(self, stepped: SteppedMerge) -> KeyPlan:
+        entries = stepped.decided.relation.target.snapshot.entries
+        counts = stepped.decided.counts
+        return KeyPlan(
+            load=self.spec,
+            incoming_rows={key: inserts + updates for key, (inserts, updates, _) in counts.items()},
+            pins={key: entry.at for key, entry in entries.items()},
+            committed_rows={key: entry.row_count for key, entry in entries.items()},
+            resolves_ids=False,
+            checks_rules=True,
+            replaced=stepped.slices(SliceKind.REPLACED),
+            removed_rows={key: gone for key, (_, _, gone) in counts.items() if gone},
+        )
+
+    # ---- conflicts
+
+    def _describe_findings(
+        self, stepped: SteppedMerge, findings: Iterable[Finding]
+    ) -> Iterator[ConflictsFound]:
+        relation = stepped.decided.relation
+        committed = SnapshotRows(snapshot=relation.target.snapshot, tables=self._tables)
+        related = [one.relation for one in stepped.tables.values()]
+        for finding in findings:
+            located = finding.problems
+            if self.conflicts is not None and finding.rejects is not None:
+                located = tuple(unpack_problems(self.engine.store.scratch.read(finding.rejects)))
+            problems = [one.problem for one in located]
+            found = in_order(describe_problems(problems, related, committed, self._tables))
+            path = None
+            if self.conflicts is not None:
+                path = self.spec.write_scratch(
+                    self.engine.store, "conflicts", pack_conflicts(found)
+                )
+            yield ConflictsFound(
+                table_key=TableKey(""),
+                conflicts=found[:CONFLICTS_SHOWN_MAX],
+                total=finding.total,
+                path=path,
+            )
+
+    def _refuse(self, decided: DecidedMerge, found: Sequence[ConflictsFound]) -> DecidedMerge:
+        """Keep the first conflicts, count all, and write all where the caller wants them."""
+        first: tuple[Conflict, ...] = in_order(c for one in found for c in one.conflicts)
+        total = sum(one.total for one in found)
+        if self.conflicts is not None:
+            paths = [one.path for one in found if one.path is not None]
+            self.conflicts.write(self.engine.store.scratch.read, paths)
+        return replace(decided, conflicts=first[:CONFLICTS_SHOWN_MAX], conflicts_total=total)
+
+    # ---- writing
+
+    def plan(self, stepped: SteppedMerge, header: Header) -> WritePlan:
+        """Stage a decided merge; conflicts are raised."""
+        decided = stepped.decided
+        if decided.conflicts:
+            raise MergeConflicts(decided.conflicts, total=decided.conflicts_total)
+        branch = decided.relation.target.branch
+        moving = [one for one in stepped.tables.values() if not one.is_empty]
+        staged = [one.relation for one in moving if one.relation.way is not Way.POINT]
+        own = lance_branch(branch)
+        sites = {one.table_key: one.target.at for one in staged if one.target.at.branch == own}
+        rows = self._write_rows(stepped, sites)
+        writes = [
+            stage_write(
+                self._tables,
+                one.target,
+                branch,
+                self._delta(one.table_key, rows.get(one.table_key) or UnwrittenRows(stepped)),
+                strict=True,
+            )
+            for one in staged
+        ]
+        plan = plan_of(
+            header,
+            decided.relation.target.snapshot,
+            [write for write in writes if write is not None],
+            decided.read_set,
+        )
+        points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
+        return complete_plan(plan, decided.relation, points, stepped.agreed)
+
+    def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
+        type_ = self.spec.type(table)
+        return TableDelta(
+            type=type_, kind=DeltaKind.MERGE, rows=type_.schema.empty_table(), source=rows
+        )
+
+    def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
+        """Write the rows of a table that had to be forked first."""
+        table = delta.type.table_key
+        match delta.source:
+            case UnwrittenRows(outcome=SteppedMerge() as stepped):
+                return self._write_rows(stepped, {table: at})[table]
+            case _:
+                raise InternalError(f"the rows of {table} are not those of this merge")
+
+    def _write_rows(
+        self, stepped: SteppedMerge, sites: Mapping[TableKey, TableAt]
+    ) -> dict[TableKey, WrittenRows]:
+        """Let workers write the rows of some tables as fragments and mark the rows that go."""
+        replaced = stepped.slices(SliceKind.REPLACED)
+        chosen = {key: pieces for key, pieces in replaced.items() if key[0] in sites}
+        taking_over = [key for key in sites if self._tables.takes_over(count_rows(chosen, key))]
+        writes = list_fragment_splits(stepped.incoming, sites, taking_over)
+        marks = mark_splits(sites, chosen, self.runner.workers)
+        messages: Sequence[object] = ()
+        if writes or marks:
+            messages = decode(self.runner.run(write_step(self.spec, writes, marks)))
+        wrote = select(messages, WroteFragments)
+        require_all([one.number for one in wrote], range(len(writes)), "stage")
+        marked = collect_marks(select(messages, MarkedRows), len(marks))
+        written: dict[TableKey, list[Written]] = {table: [] for table in sites}
+        for one in sorted(wrote, key=lambda one: one.number):
+            written[one.table_key] += one.written
+        found = {
+            table: WrittenRows(tuple(written[table]), tuple(marked.get(table, ())))
+            for table in sites
+        }
+        for table, rows in found.items():
+            _require_counts(stepped.tables[table], rows, count_rows(chosen, table))
+        return found
+
+
+def _collect_outcomes(
+    moving: Iterable[TableRelation], messages: Sequence[object]
+) -> dict[TableKey, TableOutcome]:
+    """Put together by table what the buckets decided."""
+    facts: defaultdict[TableKey, list[BucketFacts]] = defaultdict(list)
+    slices: defaultdict[TableKey, list[ScratchSlice]] = defaultdict(list)
+    for fact in select(messages, BucketFacts):
+        facts[fact.table_key].append(fact)
+    for part in select(messages, ScratchSlice):
+        slices[part.table_key].append(part)
+    return {
+        one.table_key: _make_outcome(one, slices[one.table_key], facts[one.table_key])
+        for one in moving
+    }
+
+
+def _make_outcome(
+    relation: TableRelation, slices: Iterable[ScratchSlice], facts: Sequence[BucketFacts]
+) -> TableOutcome:
+    return TableOutcome(
+        relation=relation,
+        slices=tuple(slices),
+        properties=next((one.properties for one in facts if one.properties), ()),
+        agreed=_join_agreed(facts),
+    )
+
+
+def _join_agreed(facts: Iterable[BucketFacts]) -> tuple[str, ...] | None:
+    ids: list[str] = []
+    for one in facts:
+        if one.agreed is None:
+            return None
+        ids += one.agreed
+    return tuple(sorted(ids)) if len(ids) <= AGREED_ROWS_MAX else None
+
+
+def _list_agreed(
+    relation: Relation, tables: Mapping[TableKey, TableOutcome], same: Sequence[TableKey]
+) -> Agreed | None:
+    if not relation.is_exact:
+        return None
+    found = {key: one.agreed for key, one in tables.items() if one.agreed is None or one.agreed}
+    return tuple(sorted((found | dict.fromkeys(same)).items()))
+
+
+def _cut(tables: Mapping[TableKey, TableOutcome]) -> Iterator[IncomingSplit]:
+    """Cut the rows that come, table by table; the numbers of the splits go on."""
+    number = 0
+    for key, one in sorted(tables.items()):
+        kinds = (SliceKind.NEW, SliceKind.CHANGED, SliceKind.MIXED)
+        new, changed, mixed = (group_slices(one.slices, kind) for kind in kinds)
+        relation = one.relation
+        source, target = relation.source.at, relation.target.at
+        splits = cut_incoming(key, source, target, new, changed, mixed, one.properties, number)
+        number += len(splits)
+        yield from splits
+
+
+def _list_slices(stepped: SteppedMerge, table: TableKey) -> tuple[ScratchSlice, ...]:
+    slices = stepped.tables[table].slices
+    return tuple(one for one in slices if one.kind is SliceKind.REMOVED)
+
+
+def _require_counts(one: TableOutcome, rows: WrittenRows, replaced: int) -> None:
+    """Every row that comes was written once, every row that goes was marked once; else nothing is committed."""
+    inserts, updates, deletes = one.counts
+    written, marked = sum(w.rows for w in rows.written), sum(m.rows for m in rows.marked)
+    if (written, marked) != (inserts + updates, updates + deletes) or marked != replaced:
+        raise InternalError(
+            f"{one.relation.table_key} was to get {inserts + updates} rows and lose {updates + deletes}; tasks "
+            f"wrote {written} and marked {marked}; nothing was committed"
+        )

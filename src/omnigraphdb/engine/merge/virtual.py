@@ -1,0 +1,426 @@
+"""A merge over a base that is put together from several states: rows are compared, nothing is written for it.
+
+Every row of every state is given a class per column, equal for equal values. The base and the merge then follow from
+classes alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraphdb.commit.addressed import CHANGED, MIXED, REMOVED, TRIPLES, AddressedRows
+from omnigraphdb.engine.diff.row_cache import NO_ROW_CACHE, RowCache
+from omnigraphdb.engine.diff.rows import pair_columns
+from omnigraphdb.engine.equality import Mask
+from omnigraphdb.engine.merge.conflicts import ConflictKind
+from omnigraphdb.engine.merge.relate import TableRelation
+from omnigraphdb.engine.merge.resolve import (
+    Clash,
+    Resolution,
+    join_agreed,
+    mark_mixed,
+)
+from omnigraphdb.engine.merge_base import Folded, Node, Recovered, Stored, Witness
+from omnigraphdb.ids import CommitId, Granularity, TableKey
+from omnigraphdb.limits import COMPARE_ROWS_MAX
+from omnigraphdb.storage.arrow import column
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.storage.values import TableAt
+from omnigraphdb.values import dataclass
+
+Classes = Any
+"""A NumPy matrix of numbers, one line per row, one column per property: equal numbers are equal values."""
+
+
+def list_other_versions(relation: TableRelation) -> list[TableAt | None]:
+    """The versions of a table that are compared with that of the target: the source's, and those of the base's states."""
+    entries = (relation.source, *relation.parts.values())
+    listed = dict.fromkeys(None if entry is None else entry.at for entry in entries)
+    return [at for at in listed if at != relation.target.at]
+
+
+def merge_over(
+    tables: Tables,
+    base: Node,
+    relation: TableRelation,
+    granularity: Granularity,
+    moves: Sequence[pa.Table],
+    row_cache: RowCache = NO_ROW_CACHE,
+) -> Resolution:
+    """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at.
+
+    `moves` are the rows of the target that may differ in each of the `list_other_versions`.
+    """
+    versions = _Versions(tables, relation, moves, row_cache)
+    parts = [
+        _decide(part, base, relation, granularity, versions.names) for part in versions.parts()
+    ]
+    return _join(parts, relation, versions.names)
+
+
+# ---- rows of some ids in one state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of some ids: whether each is there, whether that and its values are known, and their classes."""
+
+    there: Mask
+    known: Mask
+    values: Classes
+
+    def equal(self, other: "Rows") -> Mask:
+        """Where both are known and the same, or both not there."""
+        same = (self.values == other.values).all(axis=1) | ~self.there
+        found: Mask = self.known & other.known & (self.there == other.there) & same
+        return found
+
+    def pick(self, mask: Mask, other: "Rows") -> "Rows":
+        """These where the mask is set, the others elsewhere."""
+        return Rows(
+            there=np.where(mask, self.there, other.there),
+            known=np.where(mask, self.known, other.known),
+            values=np.where(mask[:, None], self.values, other.values),
+        )
+
+    def unless(self, unknown: Mask) -> "Rows":
+        """The same with some of them unknown."""
+        return Rows(there=self.there, known=self.known & ~unknown, values=self.values)
+
+
+# ---- reading them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Some ids, where their rows lie on both sides, and their rows in every version."""
+
+    ids: pa.Array
+    source_at: pa.Array
+    target_at: pa.Array
+    rows: Mapping[TableAt | None, Rows]
+
+
+class _Versions:
+    """All versions of one table that a merge looks at, against the one of the target."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        relation: TableRelation,
+        moves: Sequence[pa.Table],
+        row_cache: RowCache,
+    ) -> None:
+        self._tables, self._row_cache = tables, row_cache
+        self._target, self._source = relation.target.at, relation.source.at
+        self._others, self._moves = list_other_versions(relation), moves
+        target = tables.open(self._target)
+        self.names = pair_columns(target, target, row_cache).names
+
+    def parts(self) -> Iterator[_Part]:
+        """The rows that differ somewhere, a bounded number at a time."""
+        moved = [column(moves, "id") for moves in self._moves]
+        ids = pc.unique(pa.concat_arrays(moved)).sort()
+        for start in range(0, len(ids), COMPARE_ROWS_MAX):
+            yield self._part(ids.slice(start, COMPARE_ROWS_MAX))
+
+    def _part(self, ids: pa.Array) -> _Part:
+        positions = [pc.index_in(ids, value_set=column(moves, "id")) for moves in self._moves]
+        found = zip(self._moves, positions, strict=True)
+        before = [column(moves, "before").take(position) for moves, position in found]
+        target_at = pc.coalesce(*before)
+        sides = [_Side(at=self._target, moved=_mark_all(ids), rows=target_at)]
+        for at, moves, position in zip(self._others, self._moves, positions, strict=True):
+            rows = column(moves, "after").take(position)
+            sides.append(_Side(at=at, moved=position.is_valid().to_numpy(False), rows=rows))
+        rows = dict(zip((side.at for side in sides), self._classify(sides), strict=True))
+        by_version = {side.at: side.rows for side in sides}
+        return _Part(
+            ids=ids,
+            source_at=by_version[self._source],
+            target_at=target_at,
+            rows=rows,
+        )
+
+    def _classify(self, sides: "Sequence[_Side]") -> list[Rows]:
+        """Give equal values of one row and property the number of the first version that has them."""
+        target = sides[0]
+        shape = (len(target.rows), len(self.names))
+        done: list[Rows] = []
+        for number, side in enumerate(sides):
+            there = np.where(side.moved, side.is_there, target.is_there)
+            values = np.where(side.moved[:, None], np.full(shape, -1), np.zeros(shape, int))
+            for other, rows in zip(sides[:number], done, strict=True):
+                self._share(side, values, other, rows.values)
+            values[values < 0] = number
+            known = np.ones(len(there), dtype=bool)
+            done.append(Rows(there=there, known=known, values=values))
+        return done
+
+    def _share(self, side: "_Side", values: Classes, other: "_Side", classes: Classes) -> None:
+        """Take over the classes of values that are equal in an earlier version."""
+        open_rows = (values < 0).any(axis=1)
+        both = open_rows & side.moved & side.is_there & other.moved & other.is_there
+        at = np.flatnonzero(both)
+        if not len(at) or side.at is None or other.at is None:
+            return
+        pair = pair_columns(
+            self._tables.open(other.at), self._tables.open(side.at), self._row_cache
+        )
+        differing = pair.matrix(other.rows.filter(pa.array(both)), side.rows.filter(pa.array(both)))
+        for position, name in enumerate(self.names):
+            if name in pair.names:
+                alike = at[~differing[:, pair.names.index(name)]]
+                alike = alike[values[alike, position] < 0]
+                values[alike, position] = classes[alike, position]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """Addresses of rows in one version; where a row did not move it is as the target has it."""
+
+    at: TableAt | None
+    moved: Mask
+    rows: pa.Array
+
+    @property
+    def is_there(self) -> Mask:
+        """Whether there is a row, for those that moved."""
+        there: Mask = self.rows.is_valid().to_numpy(False)
+        return there
+
+
+def _mark_all(ids: pa.Array) -> Mask:
+    return np.ones(len(ids), dtype=bool)
+
+
+# ---- the base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """Reads a base from the versions of one table."""
+
+    part: _Part
+    relation: TableRelation
+    granularity: Granularity
+
+    def base(self, node: Node) -> Rows:
+        """The rows of a base."""
+        match node:
+            case Stored():
+                return self._stored(node.commit)
+            case Folded():
+                left, right = self.base(node.left), self.base(node.right)
+                return fold(left, right, self.base(node.shared), self.granularity)
+            case Recovered():
+                return recover([self._read_testimony(one) for one in node.witnesses])
+
+    def _stored(self, commit: CommitId) -> Rows:
+        entry = self.relation.parts[commit]
+        return self.part.rows[None if entry is None else entry.at]
+
+    def _read_testimony(self, witness: Witness) -> "Testimony":
+        return Testimony(
+            shared=self.base(witness.shared),
+            before=self.base(witness.before),
+            after=self.base(witness.after),
+            agreed=self._mask_agreed(dict(witness.agreed)),
+        )
+
+    def _mask_agreed(self, agreed: Mapping[TableKey, tuple[str, ...] | None]) -> "Mask | None":
+        ids = agreed.get(self.relation.table_key, ())
+        if ids is None:
+            return None
+        found: Mask = pc.is_in(self.part.ids, value_set=pa.array(ids, pa.string())).to_numpy(False)
+        return found
+
+
+def fold(left: Rows, right: Rows, shared: Rows, granularity: Granularity) -> Rows:
+    """Merge rows of two states over what they share; where they disagree the row is unknown."""
+    by_left, by_right = left.equal(shared), right.equal(shared)
+    agreed = left.equal(right)
+    merged = right.pick(by_left, left)
+    unknown = ~(by_left | by_right | agreed)
+    if granularity is Granularity.PROPERTY:
+        mixed, clashing = _merge_properties(left, right, shared)
+        mixable = unknown & left.there & right.there & shared.there & ~clashing
+        mixable &= left.known & right.known & shared.known
+        return mixed.pick(mixable, merged.unless(unknown))
+    return merged.unless(unknown)
+
+
+def _merge_properties(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask]:
+    """Take every property from the side that changed it, and tell which rows changed one on both sides."""
+    left_changed, right_changed = left.values != shared.values, right.values != shared.values
+    clashing = (left_changed & right_changed & (left.values != right.values)).any(axis=1)
+    values = np.where(left_changed, left.values, right.values)
+    return Rows(there=left.there, known=left.known, values=values), clashing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Testimony:
+    """What a merge shows of a state that it brought; `agreed` marks rows that both had changed in the same way.
+
+    None when these are not known.
+    """
+
+    shared: Rows
+    before: Rows
+    after: Rows
+    agreed: "Mask | None"
+
+    def rows(self) -> Rows:
+        """The state: what the merge changed is as it left it, a row on which both agreed as the first parent had it,
+        all else as both shared it.
+
+        Where it is not known on which rows both agreed, one that the first parent had changed is unknown.
+        """
+        untouched = self.before.equal(self.after)
+        values = np.where(
+            self.before.values == self.after.values, self.shared.values, self.after.values
+        )
+        mixed = Rows(there=self.after.there, known=self.after.known, values=values)
+        both = self.before.there & self.after.there & self.shared.there & self.shared.known
+        changed = mixed.pick(both, self.after)
+        known = self.before.known & self.after.known
+        found = self.shared.pick(untouched, changed).unless(self._mask_doubtful() | ~known)
+        return found if self.agreed is None else self.before.pick(untouched & self.agreed, found)
+
+    def _mask_doubtful(self) -> Mask:
+        """Rows and properties that the first parent had changed and the merge left alone."""
+        if self.agreed is not None:
+            return np.zeros(len(self.shared.there), dtype=bool)
+        alone = self.before.values == self.after.values
+        properties = (alone & (self.before.values != self.shared.values)).any(axis=1)
+        there = self.before.there & self.after.there & self.shared.there
+        rows = self.before.equal(self.after) & ~self.before.equal(self.shared)
+        found: Mask = rows | (there & properties)
+        return found
+
+    def ruled_out(self, rows: Rows) -> Mask:
+        """Where the state is surely not as these rows are."""
+        known = self.before.known & self.after.known & self.shared.known & rows.known
+        untouched = self.before.equal(self.after)
+        options = self.shared.equal(rows) | self.before.equal(rows)
+        found: Mask = known & untouched & ~options
+        return found
+
+
+def recover(testimonies: Sequence[Testimony]) -> Rows:
+    """Put a state together from the merges that brought it: what one of them leaves open, another may show."""
+    found = testimonies[0].rows()
+    for one in testimonies[1:]:
+        rows = one.rows()
+        found = found.pick(found.known, rows)
+    for one in testimonies:
+        for other in testimonies:
+            # Of its two options, one that another merge rules out leaves the other.
+            shared = other.ruled_out(one.before) & one.before.equal(one.after)
+            found = found.pick(found.known | ~shared, one.shared)
+    return found
+
+
+# ---- the merge
+
+
+def _decide(
+    part: _Part,
+    node: Node,
+    relation: TableRelation,
+    granularity: Granularity,
+    names: tuple[str, ...],
+) -> Resolution:
+    base = _Reading(part=part, relation=relation, granularity=granularity).base(node)
+    source, target = part.rows[relation.source.at], part.rows[relation.target.at]
+    same, by_target = source.equal(target), target.equal(base)
+    open_rows = ~same & ~source.equal(base)
+    taken, clashing = open_rows & by_target, open_rows & ~by_target
+    agreed: pa.Array | None = part.ids.filter(pa.array(same & ~by_target))
+    triples = _triples(part)
+    mixed, source_changed = np.zeros_like(clashing), np.zeros_like(source.values, dtype=bool)
+    apart = source.values != target.values
+    if granularity is Granularity.PROPERTY:
+        source_changed, target_changed = source.values != base.values, target.values != base.values
+        whole = clashing & base.known & base.there & source.there & target.there
+        fitting = whole & ~(source_changed & target_changed & apart).any(axis=1)
+        mixed = fitting & (source_changed & apart).any(axis=1)
+        agreed = None if (source_changed & target_changed & ~apart)[whole].any() else agreed
+        apart = np.where(whole[:, None], source_changed & target_changed & apart, apart)
+        clashing = clashing & ~fitting
+    comes, stays = taken & source.there, target.there
+    rows = AddressedRows(
+        source=relation.source.at,
+        target=relation.target.at,
+        new=part.source_at.filter(pa.array(comes & ~stays)),
+        changed=_list_changed(triples.filter(pa.array(comes & stays))),
+        mixed=mark_mixed(triples.filter(pa.array(mixed)), source_changed[mixed]),
+        properties=names,
+        removed=triples.filter(pa.array(taken & ~source.there)).select(REMOVED.names),
+    )
+    return Resolution(
+        rows=rows,
+        clashes=tuple(_find_clashes(triples, base, source, target, clashing, apart, names)),
+        agreed=agreed,
+    )
+
+
+def _triples(part: _Part) -> pa.Table:
+    nowhere = pa.nulls(len(part.ids), pa.uint64())
+    return pa.table([part.ids, nowhere, part.source_at, part.target_at], schema=TRIPLES)
+
+
+def _list_changed(triples: pa.Table) -> pa.Table:
+    unnamed = triples.append_column("row_id", pa.nulls(triples.num_rows, pa.uint64()))
+    return unnamed.select(CHANGED.names)
+
+
+def _find_clashes(
+    triples: pa.Table,
+    base: Rows,
+    source: Rows,
+    target: Rows,
+    clashing: Mask,
+    apart: Mask,
+    names: tuple[str, ...],
+) -> Iterator[Clash]:
+    both = source.there & target.there
+    fresh = base.known & ~base.there
+    kinds = {
+        ConflictKind.DIVERGENT_INSERT: both & fresh,
+        ConflictKind.DIVERGENT_UPDATE: both & ~fresh,
+        ConflictKind.DELETE_VS_UPDATE: ~both,
+    }
+    for kind, chosen in kinds.items():
+        rows = clashing & chosen
+        if rows.any():
+            there = kind is not ConflictKind.DELETE_VS_UPDATE
+            yield Clash(
+                kind=kind,
+                rows=triples.filter(pa.array(rows)),
+                properties=apart[rows] if there else np.zeros((rows.sum(), 0), bool),
+                names=names if there else (),
+            )
+
+
+def _join(
+    parts: Sequence[Resolution], relation: TableRelation, names: tuple[str, ...]
+) -> Resolution:
+    moved = [one.rows for one in parts]
+    rows = AddressedRows(
+        source=relation.source.at,
+        target=relation.target.at,
+        new=pa.concat_arrays([pa.array([], pa.uint64()), *(one.new for one in moved)]),
+        changed=pa.concat_tables([CHANGED.empty_table(), *(one.changed for one in moved)]),
+        mixed=pa.concat_tables([MIXED.empty_table(), *(one.mixed for one in moved)]),
+        properties=names,
+        removed=pa.concat_tables([REMOVED.empty_table(), *(one.removed for one in moved)]),
+    )
+    return Resolution(
+        rows=rows,
+        clashes=tuple(clash for one in parts for clash in one.clashes),
+        agreed=join_agreed(one.agreed for one in parts),
+    )

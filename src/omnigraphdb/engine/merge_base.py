@@ -1,0 +1,284 @@
+"""The base of a merge: one stored state, or how it is put together from several."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from omnigraphdb.errors import NotFoundError, OmniError
+from omnigraphdb.ids import MAIN, CommitId
+from omnigraphdb.manifest.ancestry import CommitGraph, parents_of
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.records import Agreed, GraphCommit
+from omnigraphdb.manifest.state import BranchState
+from omnigraphdb.manifest.travel import state_of
+from omnigraphdb.storage.tables import Tables
+from omnigraphdb.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A state that can be opened."""
+
+    commit: CommitId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """Two states merged over what they share; a row on which they disagree is unknown."""
+
+    left: "Node"
+    right: "Node"
+    shared: "Node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """A merge that brought a state which is gone: what it did to its first parent, over what both shared.
+
+    `agreed` are rows that the gone state and the first parent had changed in the same way.
+    """
+
+    shared: "Node"
+    before: "Node"
+    after: "Node"
+    agreed: Agreed
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A state that is gone, recovered from the merges that brought it."""
+
+    witnesses: tuple[Witness, ...]
+
+
+Node = Stored | Folded | Recovered
+
+
+def stored_in(node: Node) -> Iterator[CommitId]:
+    """The commits whose states a base is read from."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        match one:
+            case Stored():
+                yield one.commit
+            case Folded():
+                waiting += [one.left, one.right, one.shared]
+            case Recovered():
+                waiting += [part for w in one.witnesses for part in (w.shared, w.before, w.after)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A base and the states it is read from."""
+
+    node: Node
+    states: Mapping[CommitId, BranchState]
+
+    @cached_property
+    def only(self) -> BranchState | None:
+        """The state it is, when it is one."""
+        return self.states[self.node.commit] if isinstance(self.node, Stored) else None
+
+
+def base_at(state: BranchState) -> Base:
+    """The base that is one state, which has a commit."""
+    assert state.head is not None, "a base is a commit"
+    return Base(node=Stored(state.head.id), states={state.head.id: state})
+
+
+class BaseFinder:
+    """Chooses bases among the ancestors of two heads; `is_stored` tells whether the state of a commit can be opened."""
+
+    def __init__(
+        self, graph: CommitGraph, heads: Iterable[CommitId], is_stored: Callable[[CommitId], bool]
+    ) -> None:
+        self._graph = graph
+        self._within = graph.ancestors(heads)
+        self._is_stored = is_stored
+        self._states: dict[CommitId, Node | None] = {}
+        self._bases: dict[tuple[frozenset[CommitId], frozenset[CommitId]], Node | None] = {}
+
+    def find(self, source: Iterable[CommitId], target: Iterable[CommitId]) -> Node | None:
+        """The base of two commits, or of two sets of commits that were merged; None when it cannot be had."""
+        asked = frozenset(source), frozenset(target)
+        if asked not in self._bases:
+            # Until it is found it cannot be a part of itself.
+            self._bases[asked] = None
+            common = self._graph.common(*asked)
+            self._bases[asked] = self._choose(common)
+        return self._bases[asked]
+
+    def find_older(self, source: CommitId, target: CommitId) -> Node | None:
+        """The lowest common ancestors that can be had, when the lowest of all cannot."""
+        common = self._graph.common([source], [target])
+        while lowest := self._graph.lowest(common):
+            node = self._fold(lowest)
+            if node is not None:
+                return node
+            gone = [one for one in lowest if self._state(one) is None]
+            common = self._graph.without(common, gone or lowest)
+        return None
+
+    def _choose(self, common: int) -> Node | None:
+        lowest = self._graph.lowest(common)
+        if len(lowest) == 1 and self._is_stored(lowest[0]):
+            return Stored(lowest[0])
+        whole = next((m for m in self._pure_merges(common, lowest) if self._is_stored(m)), None)
+        return Stored(whole) if whole is not None else self._fold(lowest)
+
+    def _pure_merges(self, common: int, lowest: tuple[CommitId, ...]) -> Iterator[CommitId]:
+        """Merges of all the lowest ones that hold nothing but common work."""
+        pure: set[CommitId] = set()
+        for merge in self._merges:
+            parents = parents_of(merge)
+            if all(one in pure or self._graph.holds(common, one) for one in parents):
+                pure.add(merge.id)
+                reached = self._graph.ancestors([merge.id])
+                if all(self._graph.holds(reached, one) for one in lowest):
+                    yield merge.id
+
+    @cached_property
+    def _merges(self) -> tuple[GraphCommit, ...]:
+        """The merges among the ancestors of the heads, ancestors first."""
+        known = (self._graph.commits.get(one) for one in self._graph.ids)
+        return tuple(
+            commit
+            for commit in known
+            if commit is not None
+            and len(parents_of(commit)) == 2
+            and self._graph.holds(self._within, commit.id)
+        )
+
+    def _fold(self, lowest: tuple[CommitId, ...]) -> Node | None:
+        """Merge several states, one after the other, each over what it shares with those before."""
+        node: Node | None = None
+        for number, commit in enumerate(lowest):
+            state = self._state(commit)
+            if state is None:
+                return None
+            if node is None:
+                node = state
+                continue
+            shared = self.find(lowest[:number], [commit])
+            if shared is None:
+                return None
+            node = Folded(left=node, right=state, shared=shared)
+        return node
+
+    def _state(self, commit: CommitId) -> Node | None:
+        if commit not in self._states:
+            # A state is not recovered from merges that are recovered from it.
+            self._states[commit] = None
+            self._states[commit] = (
+                Stored(commit) if self._is_stored(commit) else self._recover(commit)
+            )
+        return self._states[commit]
+
+    def _recover(self, commit: CommitId) -> Node | None:
+        """Recover a state that is gone from the merges that brought it; one that leaves nothing open is enough."""
+        merges = [one for one in self._merges if one.merged_parent == commit]
+        for merge in merges:
+            if self._is_forward(merge) and (same := self._state(merge.id)) is not None:
+                return same
+        witnesses = tuple(one for one in map(self._find_witness, merges) if one is not None)
+        exact = tuple(one for one in witnesses if None not in dict(one.agreed).values())
+        return Recovered(exact[:1] or witnesses) if witnesses else None
+
+    def _is_forward(self, merge: GraphCommit) -> bool:
+        """Whether a merge shows what it brought and nothing else."""
+        first, merged = parents_of(merge)
+        return self._graph.holds(self._graph.ancestors([merged]), first)
+
+    def _find_witness(self, merge: GraphCommit) -> Witness | None:
+        # A merge that did not note it may have been made over an older base, and tells nothing for sure.
+        if merge.agreed is None:
+            return None
+        first, merged = parents_of(merge)
+        before, after = self._state(first), self._state(merge.id)
+        shared = self.find([first], [merged])
+        if before is None or after is None or shared is None:
+            return None
+        return Witness(shared=shared, before=before, after=after, agreed=merge.agreed)
+
+
+# ---- states that can be opened
+
+
+class StoredStates:
+    """Opens the state of a commit once; None when its branch is deleted or cleanup removed a part of it.
+
+    Of the tables, those versions are looked at that a merge of two sides would read.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        tables: Tables,
+        commit: Callable[[CommitId], GraphCommit | None],
+        *sides: BranchState,
+    ) -> None:
+        self._manifest = manifest
+        self._tables = tables
+        self._commit = commit
+        self._sides = sides
+        self._found: dict[CommitId, BranchState | None] = {}
+
+    def find(self, commit: CommitId) -> BranchState | None:
+        """The state of a commit."""
+        if commit not in self._found:
+            try:
+                self._found[commit] = self._open(commit)
+            except NotFoundError:
+                self._found[commit] = None
+            except OmniError:
+                # While a branch is deleted its files go one after the other.
+                if self._has_branch(commit):
+                    raise
+                self._found[commit] = None
+        return self._found[commit]
+
+    def of(self, node: Node) -> Mapping[CommitId, BranchState]:
+        """The states that a base is read from."""
+        found = {commit: self.find(commit) for commit in stored_in(node)}
+        return {commit: state for commit, state in found.items() if state is not None}
+
+    def _open(self, name: CommitId) -> BranchState | None:
+        commit = self._commit(name)
+        if commit is None:
+            return None
+        state = state_of(self._manifest, commit.branch, commit)
+        if not self._is_alive(state):
+            return None
+        self._open_tables(state)
+        return state
+
+    def _has_branch(self, name: CommitId) -> bool:
+        commit = self._commit(name)
+        try:
+            return (
+                commit is not None and self._manifest.branch_incarnation(commit.branch) is not None
+            )
+        except NotFoundError:
+            return False
+
+    def _is_alive(self, state: BranchState) -> bool:
+        """Whether a state that may be remembered is of the branch that has its name now."""
+        for side in self._sides:
+            if side.branch == state.branch:
+                return side.branch_incarnation == state.branch_incarnation
+        return (
+            state.branch == MAIN
+            or self._manifest.branch_incarnation(state.branch) == state.branch_incarnation
+        )
+
+    def _open_tables(self, state: BranchState) -> None:
+        """Open the versions that a merge would read; those of the two sides are there."""
+        shown = [side.snapshot.entries for side in self._sides]
+        for key, entry in state.snapshot.entries.items():
+            sides = [entries[key].at for entries in shown if key in entries]
+            if len(set(sides)) == 2 and entry.at not in sides:
+                self._tables.open(entry.at)

@@ -1,0 +1,296 @@
+"""Paths between two nodes: of fewest hops, searched from both ends at once, of least cost, and the best of them."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraphdb.cancellation import check_cancelled
+from omnigraphdb.engine.read.columns.row_ids import ABSENT, Mask, RowIds, count_up
+from omnigraphdb.engine.read.graph.path_search import (
+    NOTHING_BARRED,
+    Aim,
+    Barred,
+    PathGraph,
+    find_label,
+    loosen,
+    search,
+    trace,
+)
+from omnigraphdb.engine.read.graph.reach import Step
+from omnigraphdb.errors import ResourceLimit
+from omnigraphdb.limits import PATHS_TRIED_MAX
+from omnigraphdb.values import dataclass
+
+Path = tuple[int, ...]
+"""The edges of a path, from its left end."""
+
+Distances = npt.NDArray[np.uint16]
+"""Hops by the slot of a node."""
+
+_UNSEEN, _BARRED = 65535, 65534
+
+_PARTS = (0.25, 0.35, 0.5, 0.7, 1.0)
+"""The parts of the cost of a path with fewest hops within which a cheaper one is searched, one after another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A path: its nodes, its edges, and what it costs."""
+
+    nodes: tuple[int, ...]
+    edges: Path
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortestPaths:
+    """All paths of fewest hops from `start` to `end`: a step leads to a node that is one hop nearer to the end.
+
+    `left` is the number of hops to the end, of every node on such a path at least.
+    """
+
+    graph: PathGraph
+    start: int
+    end: int
+    hops: int
+    left: Distances
+    barred: Barred = NOTHING_BARRED
+
+    def step(self, node: int, taken: int) -> tuple[RowIds, RowIds]:
+        """The nodes and edges that go on from a node after some hops, by edge id."""
+        here = np.array([node], dtype=np.int64)
+        walk = self.graph.forward(here).walk(here)
+        assert walk.edges is not None, "paths are searched by edge"
+        nearer = self.left[self.graph.slots.of(walk.targets)] == self.hops - taken - 1
+        if not taken and self.barred.edges:
+            nearer &= ~np.isin(walk.edges, list(self.barred.edges))
+        targets, edges = walk.targets[nearer], walk.edges[nearer]
+        if len(edges) < 2:
+            return targets, edges
+        order = np.argsort(self.graph.rank(edges), kind="stable")
+        return targets[order], edges[order]
+
+    def first(self, count: int) -> Iterator[Route]:
+        """The first paths by edge ids; every step leads to the end, so none is tried in vain."""
+        waiting: list[tuple[tuple[int, ...], Path]] = [((self.start,), ())]
+        found = 0
+        while waiting and found < count:
+            nodes, edges = waiting.pop()
+            if len(edges) == self.hops:
+                found += 1
+                yield Route(nodes=nodes, edges=edges, cost=self.hops)
+                continue
+            further, by = self.step(nodes[-1], len(edges))
+            more = zip(further.tolist(), by.tolist(), strict=True)
+            waiting += [((*nodes, node), (*edges, edge)) for node, edge in list(more)[::-1]]
+
+
+def find_shortest(
+    graph: PathGraph, start: int, end: int, high: int, barred: Barred = NOTHING_BARRED
+) -> ShortestPaths | None:
+    """Find the distance of two different nodes from both ends at once; None if it is more than `high` hops."""
+    here, there = _Side(graph, graph.forward, start), _Side(graph, graph.back, end)
+    for node in barred.nodes:
+        here.bar(node)
+        there.bar(node)
+    # No path comes back to its start, and some of the first edges may be barred.
+    there.bar(start)
+    while here.hops + there.hops < high:
+        check_cancelled()
+        first = not here.hops
+        smaller = len(here.front) <= len(there.front)
+        side, other = (here, there) if first or smaller else (there, here)
+        fresh = side.advance(barred.edges if first else frozenset())
+        if not len(fresh):
+            return None
+        met = fresh[other.distance[graph.slots.of(fresh)] < _BARRED]
+        if len(met):
+            hops = here.hops + there.hops
+            left = _spread(graph, here, there, met, hops)
+            return ShortestPaths(
+                graph=graph, start=start, end=end, hops=hops, left=left, barred=barred
+            )
+    return None
+
+
+class _Side:
+    """One side of a search from both ends: the distance of every node that it has visited."""
+
+    def __init__(self, graph: PathGraph, step: Step, node: int) -> None:
+        self._graph, self._step = graph, step
+        self.front = np.array([node], dtype=np.int64)
+        self.hops = 0
+        self.distance: Distances = np.full(graph.width, _UNSEEN, dtype=np.uint16)
+        self.distance[graph.slots.of(self.front)] = 0
+        self._last = np.empty(graph.width, dtype=np.int64)
+
+    def bar(self, node: int) -> None:
+        """Keep the search from a node."""
+        self.distance[self._graph.slots.one(node)] = _BARRED
+
+    def advance(self, barred: frozenset[int]) -> RowIds:
+        """Visit the nodes one hop further, and give them."""
+        walk = self._step(self.front).walk(self.front)
+        targets = walk.targets
+        if barred:
+            assert walk.edges is not None, "paths are searched by edge"
+            targets = targets[~np.isin(walk.edges, list(barred))]
+        slots = self._graph.slots.of(targets)
+        unseen = self.distance[slots] == _UNSEEN
+        targets, slots = targets[unseen], slots[unseen]
+        self.hops += 1
+        self.distance[slots] = self.hops
+        self.front = targets[self._is_last(slots)]
+        return self.front
+
+    def _is_last(self, slots: RowIds) -> Mask:
+        """Mark the last of equal slots; nothing is sorted."""
+        places = count_up(len(slots))
+        self._last[slots] = places
+        return np.asarray(self._last[slots] == places)
+
+
+def _spread(graph: PathGraph, here: _Side, there: _Side, met: RowIds, hops: int) -> Distances:
+    """Give the nodes between the start and where both sides met their distance from the end."""
+    left, nodes = there.distance, met
+    for taken in range(here.hops - 1, 0, -1):
+        before = graph.back(nodes).walk(nodes).targets
+        nodes = np.unique(before[here.distance[graph.slots.of(before)] == taken])
+        left[graph.slots.of(nodes)] = hops - taken
+    return left
+
+
+# ---- least cost
+
+
+def find_cheapest(
+    graph: PathGraph, start: int, end: int, high: int, barred: Barred = NOTHING_BARRED
+) -> Route | None:
+    """Find the path of least cost between two different nodes, of at most `high` hops; None if there is none.
+
+    A path of fewest hops bounds the cost, but often far from below: a part of that bound is tried first, then more of it,
+    since what lies within a cost grows with it much faster than the cost.
+    """
+    shortest = find_shortest(graph, start, end, high, barred)
+    if shortest is None:
+        return None
+    most = add_costs(graph, next(shortest.first(1)).edges)
+    tried = (_find_within(graph, start, end, high, barred, most * part) for part in _PARTS)
+    return next(route for route in tried if route is not None)
+
+
+def _find_within(
+    graph: PathGraph, start: int, end: int, high: int, barred: Barred, most: float
+) -> Route | None:
+    """Find the path of least cost if it costs no more than `most`.
+
+    What the way from a node to the end costs at least is searched from the end, up to half of that, and keeps the
+    search from the start to nodes that may be on the path.
+    """
+    half = loosen(most / 2)
+    # The search from the end knows no barred edges, so that where it arrives at the start bounds nothing.
+    none = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
+    inner = Barred(nodes=barred.nodes)
+    back = search(graph, np.array([end]), high, backward=True, aim=none, barred=inner, ranked=False)
+    rest = np.full(graph.width, most / 2)
+    for layer in back.layers:
+        assert layer.costs is not None, "a search by cost has costs"
+        rest[graph.slots.of(layer.nodes)] = layer.costs
+    aim = Aim(target=end, most=loosen(most), rest=rest)
+    found = search(graph, np.array([start]), high, backward=False, aim=aim, barred=barred)
+    labels = find_label(found, end)
+    graph.store.release(back.nbytes + found.nbytes)
+    if not len(labels.hops):
+        return None
+    nodes, edges = trace(found.layers, int(labels.hops[0]), labels.places)
+    path = tuple(edges[0].tolist())
+    return Route(nodes=tuple(nodes[0].tolist()), edges=path, cost=add_costs(graph, path))
+
+
+def add_costs(graph: PathGraph, edges: Path) -> float:
+    """What a path costs: its weights added from the left, or its hops."""
+    if graph.weigh is None:
+        return len(edges)
+    return float(sum(graph.weigh(np.array(edges, dtype=np.int64)).tolist()))
+
+
+# ---- the best paths
+
+
+def find_best(
+    graph: PathGraph, start: int, end: int, bounds: tuple[int, int], count: int
+) -> list[Route]:
+    """Find the best paths without a loop between two different nodes, the best first."""
+    low, high = bounds
+    if graph.weigh is None:
+        shortest = find_shortest(graph, start, end, high)
+        if shortest is None:
+            return []
+        found = list(shortest.first(count)) if shortest.hops >= low else []
+        if len(found) == count:
+            return found
+    return _Deviations(graph, start, end, high).list(low, count)
+
+
+_Ordered = tuple[float, int, tuple[object, ...], int, Route]
+
+
+class _Deviations:
+    """The best paths by Yen's way: each next one leaves a path before it at some node, by an edge not taken there."""
+
+    def __init__(self, graph: PathGraph, start: int, end: int, high: int) -> None:
+        self._graph, self._end, self._high = graph, end, high
+        self._taken: defaultdict[Path, set[int]] = defaultdict(set)
+        self._waiting: list[_Ordered] = []
+        self._wanted = 0
+        self._push((start,), ())
+
+    def list(self, low: int, count: int) -> list[Route]:
+        """The first paths of at least `low` hops."""
+        found: list[Route] = []
+        tried = 0
+        while self._waiting and len(found) < count:
+            check_cancelled()
+            *_, shared, route = heapq.heappop(self._waiting)
+            found += [route] if len(route.edges) >= low else []
+            self._wanted = count - len(found) if low <= 1 else 0
+            tried += 1
+            if tried > PATHS_TRIED_MAX:
+                raise ResourceLimit(
+                    "paths tried for the best",
+                    PATHS_TRIED_MAX,
+                    tried,
+                    hint="lower the minimum of hops",
+                )
+            for at in range(shared, len(route.edges)):
+                self._taken[route.edges[:at]].add(route.edges[at])
+                if self._wanted or low > 1:
+                    self._push(route.nodes[: at + 1], route.edges[:at])
+        return found
+
+    def _push(self, nodes: tuple[int, ...], edges: Path) -> None:
+        """Find the best path that begins so and goes on by an edge that no path before it took."""
+        barred = Barred(nodes=nodes[:-1], edges=frozenset(self._taken[edges]))
+        rest = self._find(nodes[-1], self._limit() - len(edges), barred)
+        if rest is None:
+            return
+        path = (*edges, *rest.edges)
+        cost = add_costs(self._graph, path)
+        names = self._graph.names(np.array(path, dtype=np.int64))
+        route = Route(nodes=(*nodes[:-1], *rest.nodes), edges=path, cost=cost)
+        heapq.heappush(self._waiting, (cost, len(path), names, len(edges), route))
+
+    def _limit(self) -> int:
+        """How many hops a path may have that is still wanted: no more than the worst of those at hand that suffice."""
+        if self._graph.weigh is not None or not 0 < self._wanted <= len(self._waiting):
+            return self._high
+        return min(self._high, heapq.nsmallest(self._wanted, self._waiting)[-1][1])
+
+    def _find(self, node: int, high: int, barred: Barred) -> Route | None:
+        if self._graph.weigh is not None:
+            return find_cheapest(self._graph, node, self._end, high, barred)
+        found = find_shortest(self._graph, node, self._end, high, barred)
+        return None if found is None else next(found.first(1))

@@ -1,0 +1,198 @@
+"""Inserts and upserts: one entity, or one for every row of a match or a list."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraphdb.catalog.model import EdgeType, NodeType, TableType
+from omnigraphdb.commit.delta import DeltaKind
+from omnigraphdb.compile.checked import (
+    CREATED,
+    CheckedInsert,
+    CheckedRead,
+    CheckedUpsert,
+    PropertyRef,
+)
+from omnigraphdb.compile.plan.visit import walk
+from omnigraphdb.engine.write.assigned_values import assign_columns, list_columns
+from omnigraphdb.engine.write.mutating import Mutating
+from omnigraphdb.engine.write.repeated_rows import keep_first
+from omnigraphdb.engine.write.table_source import TableSource
+from omnigraphdb.errors import OmniError, Problem, data_error
+from omnigraphdb.pipeline.input.intake import first_of_each_id, fresh_ids, key_ids
+from omnigraphdb.storage.arrow import column
+
+
+def insert(statement: CheckedInsert, mutating: Mutating) -> None:
+    """Insert the rows of a statement; a keyed one replaces the row that has its key."""
+    type_ = mutating.find_type(statement)
+    source = mutating.open_origin(statement.origin)
+    columns = assign_columns(type_, statement.assignments, source, statement.origin)
+    _require_values(type_, columns)
+    rows = list_columns(type_, columns, source.rows)
+    rows = _set_ids(type_, rows, mutating, source)
+    if statement.if_absent:
+        _insert_absent(statement, type_, rows, mutating)
+        return
+    is_keyed = isinstance(type_, NodeType) and type_.key is not None
+    written = keep_first(type_, rows) if is_keyed else rows
+    mutating.pending.put(type_, written, DeltaKind.MERGE if is_keyed else DeltaKind.INSERT)
+    mutating.counts.add(type_, written.num_rows)
+    mutating.give_back(statement.returning, rows)
+
+
+def _require_values(type_: TableType, columns: Mapping[str, pa.Array]) -> None:
+    """Refuse an insert without a required value, also when a later statement would give one."""
+    for name, one in type_.properties.items():
+        if not one.type.nullable and name not in columns:
+            raise _refuse_missing(type_, name)
+
+
+def _refuse_missing(type_: TableType, name: str) -> OmniError:
+    message = f"the insert gives no value to '{name}' of {type_.name}, which is required"
+    return data_error(
+        [Problem(rule="W01", message=message, table_key=type_.table_key, property=name)]
+    )
+
+
+# ---- ids
+
+
+def _set_ids(type_: TableType, rows: pa.Table, mutating: Mutating, source: TableSource) -> pa.Table:
+    place = rows.schema.get_field_index("id")
+    if isinstance(type_, NodeType) and type_.key is not None:
+        ids = _make_key_ids(type_, rows, source)
+    elif rows.num_rows == 1:
+        ids = pa.array([mutating.runtime.new_id()], pa.string())
+    else:
+        ids = fresh_ids(mutating.runtime.new_id(), rows.num_rows)
+    return rows.set_column(place, type_.schema.field("id"), ids)
+
+
+def _make_key_ids(type_: NodeType, rows: pa.Table, source: TableSource) -> pa.Array:
+    ids = key_ids(type_, rows)
+    if ids.null_count:
+        offset = pc.index(ids.is_null(), True).as_py()
+        where = f", in the row {source.describe(offset)}" if source.rows > 1 else ""
+        message = f"the key of {type_.name} has no finite value{where}"
+        raise data_error([Problem(rule="W04", message=message, table_key=type_.table_key)])
+    return ids
+
+
+# ---- if absent
+
+
+def _insert_absent(
+    statement: CheckedInsert, type_: TableType, rows: pa.Table, mutating: Mutating
+) -> None:
+    """Insert the rows that are not there yet; the others stay as they are, and their ids are returned."""
+    named = _name_rows(type_, rows)
+    existing = _find_existing(statement, type_, rows, mutating)
+    known = pc.index_in(named, value_set=_name_rows(type_, existing))
+    # Of several rows with one name the first creates the entity.
+    created = np.zeros(rows.num_rows, dtype=bool)
+    created[first_of_each_id(named).to_numpy()] = True
+    created &= known.is_null().to_numpy(zero_copy_only=False)
+    written = rows.filter(pa.array(created))
+    kind = DeltaKind.INSERT if isinstance(type_, EdgeType) else DeltaKind.MERGE
+    mutating.pending.put(type_, written, kind)
+    mutating.counts.add(type_, written.num_rows)
+    if statement.returning:
+        whole = pa.concat_tables([existing, written.select(existing.column_names)])
+        whole = whole.combine_chunks()
+        at = pc.index_in(named, value_set=_name_rows(type_, whole))
+        shown = whole.take(at).append_column(CREATED, pa.array(created))
+        mutating.give_back(statement.returning, shown)
+
+
+def _name_rows(type_: TableType, rows: pa.Table) -> pa.Array:
+    """What tells whether two rows are the same: the id of a keyed node, the ends of an edge."""
+    if not isinstance(type_, EdgeType):
+        return column(rows, "id")
+    start, end = column(rows, "src"), column(rows, "dst")
+    # The length keeps the two ids apart, whatever characters they hold.
+    length = pc.binary_length(start).cast(pa.string())
+    return pc.binary_join_element_wise(length, start, end, ":")
+
+
+def _find_existing(
+    statement: CheckedInsert, type_: TableType, rows: pa.Table, mutating: Mutating
+) -> pa.Table:
+    """Rows that are there, pending ones first; of parallel edges the one with the least id comes first."""
+    names = ["id", *(("src", "dst") if isinstance(type_, EdgeType) else ())]
+    read = walk(tuple(one.expr for one in statement.returning))
+    shown = [one.property for one in read if isinstance(one, PropertyRef)]
+    names = list(dict.fromkeys([*names, *shown]))
+    by = "src" if isinstance(type_, EdgeType) else "id"
+    wanted = pc.unique(column(rows, by))
+    committed = mutating.committed.where(type_.table_key, by, wanted, names).select(names)
+    pending = mutating.pending.rows(type_).select(names)
+    found = pa.concat_tables([pending, committed.cast(pending.schema)]).combine_chunks()
+    return found.sort_by("id") if by == "src" else found
+
+
+# ---- upsert
+
+
+def upsert(statement: CheckedUpsert, mutating: Mutating) -> None:
+    """Set properties of the nodes that have a key, keep the others, and insert what is not there."""
+    type_ = mutating.catalog.nodes[statement.type_name]
+    source = mutating.open_origin(statement.origin)
+    keys = assign_columns(type_, statement.key, source, statement.origin)
+    named = _set_ids(type_, list_columns(type_, keys, source.rows), mutating, source)
+    before = _find_before(type_, column(named, "id"), mutating)
+    values = _assign_beside(statement, source, before, mutating)
+    columns = {name: column(before, name) for name in before.column_names}
+    columns |= keys | values | {"id": column(named, "id")}
+    rows = list_columns(type_, columns, source.rows)
+    _require_whole(type_, rows)
+    written = keep_first(type_, rows)
+    mutating.pending.put(type_, written, DeltaKind.MERGE)
+    mutating.counts.add(type_, written.num_rows)
+    if statement.returning:
+        created = column(before, "id").is_null()
+        mutating.give_back(statement.returning, rows.append_column(CREATED, created))
+
+
+def _find_before(type_: NodeType, ids: pa.Array, mutating: Mutating) -> pa.Table:
+    """The rows that have ids, one for each, pending ones before committed ones; NULL where there is none."""
+    wanted = pc.unique(ids)
+    committed = mutating.committed.whole(type_.table_key, wanted)
+    committed = committed.select(type_.schema.names).cast(type_.schema)
+    both = pa.concat_tables([mutating.pending.rows(type_), committed]).combine_chunks()
+    return both.take(pc.index_in(ids, value_set=column(both, "id")))
+
+
+def _assign_beside(
+    statement: CheckedUpsert, source: TableSource, before: pa.Table, mutating: Mutating
+) -> dict[str, pa.Array]:
+    """Compute the values of the rows of an origin beside the rows that are there."""
+    type_ = mutating.catalog.nodes[statement.type_name]
+    beside = [
+        one
+        for one in statement.assignments
+        if not isinstance(statement.origin, CheckedRead)
+        or one.property not in source.table.schema.names
+    ]
+    matched = [one for one in statement.assignments if one not in beside]
+    return assign_columns(type_, matched, source, statement.origin) | assign_columns(
+        type_, beside, _join_before(source, before)
+    )
+
+
+def _join_before(source: TableSource, before: pa.Table) -> TableSource:
+    """The rows that are there, beside the rows of an origin under names that no property has."""
+    table = before
+    for name in source.table.column_names:
+        if name not in before.column_names:
+            table = table.append_column(name, source.table[name])
+    return TableSource(table=table, given=source.given)
+
+
+def _require_whole(type_: TableType, rows: pa.Table) -> None:
+    """Refuse a new row without a required value."""
+    for name, one in type_.properties.items():
+        if not one.type.nullable and rows[name].null_count:
+            raise _refuse_missing(type_, name)

@@ -1,0 +1,62 @@
+"""The matches of a mutation: they read the snapshot that the mutation is prepared on, and count as read by it."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from omnigraphdb.catalog.mixed import split_types
+from omnigraphdb.catalog.model import Catalog
+from omnigraphdb.compile.checked import CheckedRead, Pattern
+from omnigraphdb.engine.read.reader import Reader
+from omnigraphdb.engine.read.run import run
+from omnigraphdb.engine.read.snapshot_tables import NO_NAMES, open_snapshot
+from omnigraphdb.engine.session.engine import Engine
+from omnigraphdb.engine.snapshot_rows import SnapshotRows
+from omnigraphdb.engine.write.table_source import StatementValues
+from omnigraphdb.ids import TableKey, node_key
+from omnigraphdb.manifest.view import View
+
+
+def open_matches(
+    engine: Engine,
+    view: View,
+    given: StatementValues,
+    committed: SnapshotRows,
+) -> Callable[[CheckedRead], pa.Table]:
+    """Give what runs the matches of a mutation on a view; the tables they read must not move before the publish."""
+
+    def run_match(read: CheckedRead) -> pa.Table:
+        committed.consulted.update(list_tables(read, view.catalog))
+        return run(open_reader(engine, view, read, given))
+
+    return run_match
+
+
+def open_reader(engine: Engine, view: View, read: CheckedRead, given: StatementValues) -> Reader:
+    """Plan a match, to be read from a view."""
+    tables, cache = engine.store.tables, engine.cache
+    return Reader(
+        plan=engine.plans.match(view.accepted, read),
+        snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
+        params=given.params,
+        embedder=engine.embedder,
+        traversal=engine.traversal,
+        now=given.now,
+    )
+
+
+def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
+    """The tables that a match reads: of its variables, of its edges, and of the nodes at their ends."""
+    found = {table for one in read.variables.values() for table in one.tables}
+    for pattern in read.patterns:
+        for name in _list_edges(pattern):
+            edge = catalog.edges[name]
+            found |= {edge.table_key, node_key(edge.source), node_key(edge.target)}
+    return found
+
+
+def _list_edges(pattern: Pattern) -> Iterator[str]:
+    for hop in pattern.hops:
+        yield from split_types(hop.edge)
+    for block in pattern.nested:
+        yield from _list_edges(block)

@@ -1,0 +1,54 @@
+"""Progress reports of bulk work while it runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Value, wire
+
+_A = TypeVar("_A")
+
+
+class Unit(StrEnum):
+    """What a phase counts."""
+
+    PARTS = "parts"
+    ROWS = "rows"
+    TABLES = "tables"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Value):
+    """How far a phase is: `done` of `total`, counted in `unit`; `total` is None while it is not known.
+
+    `rows` and `bytes` are what the phase has handled so far, None where nobody counts them.
+    """
+
+    phase: str
+    done: int
+    total: int | None
+    unit: Unit = field(default=Unit.PARTS, metadata=wire(hint=Literal["parts", "rows", "tables"]))
+    rows: int | None = None
+    bytes: int | None = None
+
+
+Tell = Callable[[Progress], object]
+
+
+def tell_nobody(_progress: Progress) -> None:
+    """Stand for a caller who does not want to know."""
+
+
+def track_tables(
+    tell: Tell, phase: str, tables: Sequence[_A], count_rows: Callable[[_A], int] | None = None
+) -> Iterator[_A]:
+    """Yield tables one after the other; tell before the first one and when the work on each is done."""
+    rows = None if count_rows is None else 0
+    tell(Progress(phase, 0, len(tables), Unit.TABLES, rows))
+    for done, table in enumerate(tables, 1):
+        yield table
+        if count_rows is not None:
+            rows = (rows or 0) + count_rows(table)
+        tell(Progress(phase, done, len(tables), Unit.TABLES, rows))

@@ -1,0 +1,88 @@
+"""The forms of the documents that a server answers with: the shape of each on the wire, and the value that it stands for."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from omnigraphdb.api import wire
+from omnigraphdb.api.branches import Branch, Branches
+from omnigraphdb.api.comparisons import DiffPage
+from omnigraphdb.api.texts import schema_of
+from omnigraphdb.catalog.diff.steps import SchemaPlan, Step
+from omnigraphdb.catalog.resolve.schema import compile_schema
+from omnigraphdb.engine.jobs import Job
+from omnigraphdb.engine.results import (
+    Commit,
+    Commits,
+    LoadResult,
+    MutationResult,
+    SchemaApplyResult,
+)
+from omnigraphdb.remote import decode
+from omnigraphdb.remote.answers import Form
+from omnigraphdb.wire import from_dict
+
+Body = Mapping[str, Any]
+V = TypeVar("V")
+
+
+def form_value(cls: type[V]) -> Form[V]:
+    """The form of a public value, which is declared at its fields."""
+    return Form(cls, partial(from_dict, cls))
+
+
+def _read_plan(body: Body) -> SchemaPlan:
+    steps = tuple(from_dict(Step, step) for step in body["steps"])
+    return SchemaPlan(steps, tuple(body.get("warnings", ())))
+
+
+def _read_branches(body: Body) -> Branches:
+    return Branches(from_dict(Branch, branch) for branch in body["details"])
+
+
+def _read_commits(body: Body) -> Commits:
+    return Commits(from_dict(Commit, commit) for commit in body["commits"])
+
+
+def _give(body: Any) -> Any:
+    return body
+
+
+BRANCHES: Final = Form(wire.BranchListOutput, _read_branches)
+BRANCH_CREATED: Final[Form[Body]] = Form(wire.BranchCreateOutput, _give)
+BRANCH_DELETED: Final[Form[Body]] = Form(wire.BranchDeleteOutput, _give)
+CATALOG: Final = Form(
+    wire.SchemaOutput, lambda body: compile_schema(schema_of(str(body["schema_source"])))
+)
+COMMIT: Final = form_value(Commit)
+COMMITS: Final = Form(wire.CommitListOutput, _read_commits)
+ENTITY: Final[Form[dict[str, Any]]] = Form(wire.EntityOutput, lambda body: body["entity"])
+EXPLANATION: Final = Form(wire.ExplanationOutput, decode.read_explanation)
+HISTORY: Final = Form(wire.EntityHistoryOutput, decode.read_history)
+JOBS: Final = Form(wire.JobListOutput, lambda body: [from_dict(Job, job) for job in body["jobs"]])
+LOAD: Final = form_value(LoadResult)
+MERGE: Final = Form(wire.BranchMergeOutput, decode.read_merge)
+MERGE_PREVIEW: Final = Form(wire.MergePreviewOutput, decode.read_merge)
+MUTATION: Final = form_value(MutationResult)
+QUERIES: Final[Form[list[dict[str, Any]]]] = Form(
+    wire.QueryCatalogOutput, lambda body: body["queries"]
+)
+SCHEMA: Final[Form[str]] = Form(wire.SchemaOutput, lambda body: body["schema_source"])
+SCHEMA_APPLIED: Final = form_value(SchemaApplyResult)
+SCHEMA_PLAN: Final = Form(wire.SchemaPlanOutput, _read_plan)
+SNAPSHOT: Final[Form[Body]] = Form(wire.SnapshotOutput, _give)
+
+
+def form_diff(*, images: bool) -> Form[DiffPage]:
+    """The form of a page of a comparison."""
+    return Form(wire.DiffOutput, partial(decode.read_diff_page, images=images))
+
+
+def form_block(*, images: bool) -> Form[Body]:
+    """The form of a page of what one commit changed."""
+    return Form(wire.CommitChangesOutput, partial(decode.read_block, images=images))
+
+
+def form_feed(*, images: bool) -> Form[Body]:
+    """The form of a page of the change feed."""
+    return Form(wire.ChangePageOutput, partial(decode.read_feed_page, images=images))

@@ -1,0 +1,299 @@
+"""Routes of the explorer: what a page that shows a graph asks for, each answer bounded."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from omnigraphdb.api.drawings import EDGES_DRAWN, NODES_DRAWN
+from omnigraphdb.api.log_drawings import COMMITS_DRAWN
+from omnigraphdb.api.paths import HOPS_MAX
+from omnigraphdb.api.reports import Examination
+from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.catalog.model import Catalog, EdgeType, TableType
+from omnigraphdb.compile.check import check
+from omnigraphdb.compile.checked import Checked
+from omnigraphdb.compile.choices import find_choices
+from omnigraphdb.compile.complete import complete as list_completions
+from omnigraphdb.compile.descriptor import describe_value
+from omnigraphdb.compile.lint import lint_report
+from omnigraphdb.engine.description import TypeDescription
+from omnigraphdb.errors import QueryError, UserInputError
+from omnigraphdb.ids import MAIN
+from omnigraphdb.language.diagnostics import Diagnostic
+from omnigraphdb.language.query.parse import parse_queries
+from omnigraphdb.language.query.tree import Query
+from omnigraphdb.language.source import Source
+from omnigraphdb.surfaces.http.asks import find_commit_branch
+from omnigraphdb.surfaces.http.calls import Call
+from omnigraphdb.surfaces.http.reads import read_point
+from omnigraphdb.surfaces.http.replies import Reply, reply_json
+from omnigraphdb.values import replace
+
+_T = TypeVar("_T")
+
+COMMITS_MAX: Final = 1_000
+NEIGHBOURS_SHOWN: Final = 50
+NEIGHBOURS_MAX: Final = 1_000
+"""Edges of one type and direction that a page may ask for."""
+PATHS_MAX: Final = 10
+"""Paths between two nodes that a page may ask for."""
+VERSIONS_KEPT: Final = 10
+"""Versions of each table that a preview of cleanup keeps, unless the caller names another number."""
+NODES_MAX: Final = 20_000
+EDGES_MAX: Final = 60_000
+"""What a drawing may be asked to hold."""
+
+
+def _open_snapshot(call: Call) -> Snapshot:
+    return call.place.graph.snapshot(branch=call.text("branch"), at=read_point(call.text("at")))
+
+
+# ---- texts
+
+
+def lint(call: Call) -> Reply:
+    """Check a query text against the schema."""
+    source = Source(call.body["text"], "<text>")
+    catalog = call.place.graph.catalog
+    report = lint_report(catalog, source)
+    return reply_json(
+        {
+            "diagnostics": [_spell_diagnostic(source, one) for one in report.findings],
+            "queries": _list_queries(source, catalog),
+        }
+    )
+
+
+def _spell_diagnostic(source: Source, found: Diagnostic) -> dict[str, Any]:
+    end = source.position(found.span.end)
+    return {
+        "code": found.code or "",
+        "severity": str(found.severity),
+        "message": found.message,
+        "hint": found.fix,
+        "line": found.position.line,
+        "column": found.position.column,
+        "end_line": end.line,
+        "end_column": end.column,
+    }
+
+
+def _list_queries(source: Source, catalog: Catalog) -> list[dict[str, Any]]:
+    """The queries of a text and what they take; nothing is said about those with mistakes."""
+    try:
+        queries = parse_queries(source).queries
+    except QueryError:
+        return []
+    return [found for one in queries if (found := _describe_query(one, source, catalog))]
+
+
+def _describe_query(query: Query, source: Source, catalog: Catalog) -> dict[str, Any] | None:
+    try:
+        checked = check(query, catalog, source)
+    except QueryError:
+        return None
+    return {
+        "name": query.name.text,
+        "writes": query.is_mutation,
+        "parameters": _describe_parameters(checked),
+    }
+
+
+def _describe_parameters(checked: Checked) -> list[dict[str, Any]]:
+    choices = find_choices(checked)
+    return [
+        replace(describe_value(name, parameter.type), choices=choices.get(name)).to_dict()
+        for name, parameter in checked.params.items()
+    ]
+
+
+def complete(call: Call) -> Reply:
+    """List what may be written next at an offset of a query text."""
+    text, offset = call.body["text"], call.body["offset"]
+    if not 0 <= offset <= len(text):
+        raise UserInputError(f"'offset' is {offset}, and the text has {len(text)} characters")
+    found = list_completions(text, offset, call.place.graph.catalog)
+    return reply_json(
+        {
+            "from": found[0].start if found else offset,
+            "items": [
+                {"label": one.text, "kind": str(one.kind), "detail": one.detail} for one in found
+            ],
+        }
+    )
+
+
+# ---- types
+
+
+def schema_graph(call: Call) -> Reply:
+    """Show the types as nodes and edges of a drawing, with their rows and indexes."""
+    seen = _open_snapshot(call)
+    catalog = call.place.graph.catalog
+    described = {one.table_key: one for one in seen.describe().types}
+    return reply_json(
+        {
+            "graph_commit_id": seen.commit,
+            "types": [
+                _spell_type(catalog.tables[key], described[key])
+                for key in sorted(catalog.tables)
+                if key in described
+            ],
+        }
+    )
+
+
+def _spell_type(type_: TableType, found: TypeDescription) -> dict[str, Any]:
+    indexes = {one.column: one for one in found.indexes}
+    unique = {one.columns[0] for one in type_.unique if len(one.columns) == 1}
+    key = () if isinstance(type_, EdgeType) else type_.key_columns
+    facts: dict[str, Any] = {
+        "kind": "edge" if isinstance(type_, EdgeType) else "node",
+        "name": type_.name,
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "fragments": found.fragments,
+        "description": type_.description,
+        "properties": [],
+    }
+    for name in type_.declared or tuple(type_.properties):
+        one = type_.properties[name]
+        index = indexes.get(name)
+        facts["properties"].append(
+            {
+                "name": name,
+                "type": str(one.type.required()),
+                "optional": one.type.nullable,
+                "key": name in key,
+                "unique": name in unique,
+                "indexed": index is not None,
+                "coverage": None
+                if index is None
+                else (index.rows_indexed / index.rows if index.rows else 1.0),
+            }
+        )
+    if isinstance(type_, EdgeType):
+        facts |= {
+            "from": type_.source,
+            "to": type_.target,
+            "cardinality": type_.cardinality.display,
+        }
+    return facts
+
+
+# ---- drawings
+
+
+def neighbours(call: Call) -> Reply:
+    """Show the edges of a node and the nodes they lead to."""
+    limit = min(call.count("limit") or NEIGHBOURS_SHOWN, NEIGHBOURS_MAX)
+    found = _open_snapshot(call).neighbours(
+        call.needed("type"),
+        call.needed("id"),
+        edge=call.text("edge"),
+        direction=call.text_or("direction", "both"),  # type: ignore[arg-type]
+        limit=limit,
+    )
+    return reply_json(found.to_dict())
+
+
+def paths(call: Call) -> Reply:
+    """Show the best paths between two nodes."""
+    seen, type_name = _open_snapshot(call), call.needed("type")
+    found = seen.list_paths(
+        *(type_name, call.needed("from"), call.text_or("to_type", type_name), call.needed("to")),
+        edges=call.texts("edge"),
+        by=call.text("by"),
+        undirected=call.flag("undirected"),
+        hops_max=HOPS_MAX if call.count("hops") is None else call.count("hops") or 0,
+        best=min(call.count("best") or 1, PATHS_MAX),
+    )
+    return reply_json({"graph_commit_id": seen.commit, "paths": [one.to_dict() for one in found]})
+
+
+def diff_graph(call: Call) -> Reply:
+    """Show what differs between two states as a drawing."""
+    found = call.place.graph.diff_drawing(
+        call.needed("base"),
+        call.needed("head"),
+        types=call.texts("type"),
+        ops=call.texts("operation"),  # type: ignore[arg-type]
+        properties=call.texts("property"),
+        actors=call.texts("actor"),
+        shows=call.may_read,
+        nodes_max=min(call.count("limit_nodes") or NODES_DRAWN, NODES_MAX),
+        edges_max=min(call.count("limit_edges") or EDGES_DRAWN, EDGES_MAX),
+    )
+    return reply_json(found.to_dict())
+
+
+# ---- history
+
+
+def log_graph(call: Call) -> Reply:
+    """Show commits with the lanes of a drawing, newest first; branches that the actor may not read are left out."""
+    found = call.place.graph.log_drawing(
+        call.texts("branch"),
+        limit=min(call.count("limit") or COMMITS_DRAWN, COMMITS_MAX),
+        before=call.text("before"),
+        counts=call.flag("counts"),
+        shows=call.may_read,
+    )
+    return reply_json(found.to_dict())
+
+
+# ---- health
+
+
+def index_status(call: Call) -> Reply:
+    """Show how far indexes cover their tables."""
+    return reply_json(call.place.graph.index_status(branch=call.text("branch")).to_dict())
+
+
+def doctor(call: Call) -> Reply:
+    """Show what is wrong with a graph, and what to do about it; branches that the actor may not read are left out."""
+    found = call.place.graph.doctor()
+    shown = Examination(_keep_readable(call, found, lambda one: one.branch))
+    return reply_json(call.name_graph(shown.to_dict()))
+
+
+def cleanup_preview(call: Call) -> Reply:
+    """Show what cleanup would remove, by table; names of forks are those of branches, and stay with who runs it."""
+    keep = call.count("keep")
+    found = call.place.graph.cleanup_preview(keep=VERSIONS_KEPT if keep is None else keep)
+    return reply_json(
+        {
+            "tables": [
+                {
+                    "table_key": one.table_key,
+                    "versions_removed": one.versions_removed,
+                    "bytes_removed": one.bytes_removed,
+                    "forks_removed": len(one.forks_removed),
+                    "dropped": one.dropped,
+                }
+                for one in found.tables
+            ]
+        }
+    )
+
+
+def recoveries(call: Call) -> Reply:
+    """Show writes that recovery has yet to finish, and those it finished, of branches that the actor may read."""
+    graph = call.place.graph
+    pending = _keep_readable(call, graph.pending_recoveries(), lambda one: one.branch)
+    settled = _keep_readable(
+        call, graph.recoveries(), lambda one: find_commit_branch(call, one.commit)
+    )
+    shown = {
+        "pending": [one.to_dict() for one in pending],
+        "settled": [one.to_dict() for one in settled],
+    }
+    return reply_json(call.name_graph(shown))
+
+
+def _keep_readable(
+    call: Call, found: Iterable[_T], branch_of: Callable[[_T], str | None]
+) -> list[_T]:
+    """Leave out what is about a branch that the actor may not read; what is about none concerns main."""
+    named = [(one, branch_of(one) or MAIN) for one in found]
+    readable = {branch for branch in {branch for _, branch in named} if call.may_read(branch)}
+    return [one for one, branch in named if branch in readable]
