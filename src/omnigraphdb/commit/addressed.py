@@ -30,7 +30,7 @@ TRIPLES = pa.schema(
 """One id and its row addresses on the three sides of a merge, null where a side has no row."""
 
 MIXED = TRIPLES.append(pa.field("from_source", pa.list_(pa.bool_())))
-"""A row that takes properties from both sides; `from_source` marks those that come from the source."""
+"""A row that takes properties from both sides; `from_source` marks the properties of the source."""
 
 CHANGED = pa.schema([pa.field(name, pa.uint64()) for name in ("source", "target", "row_id")])
 """A source row that replaces a row of the target; the address and the row id of the replaced row are null where they
@@ -66,9 +66,9 @@ class AddressedRows:
     cached: tuple[pa.Table, ...] = field(default=(), repr=False, compare=False)
     """Rows of the source that were read already, with their addresses."""
     is_adopted: bool = False
-    """Whether the target is as the source found it, so that nothing had to be merged."""
+    """True when the target is as the source found it, so that nothing had to be merged."""
     takes_over: bool = False
-    """Whether the rows are appended first and replace the old ones in a second commit."""
+    """True when the rows are appended first and replace the old ones in a second commit."""
     follows: Follows = Follows.NOTHING
 
     @property
@@ -106,7 +106,7 @@ class AddressedRows:
         mixed: pa.Table | None = None,
         removed: pa.Table | None = None,
     ) -> "AddressedRows":
-        """A part of these rows, for one commit."""
+        """Select a part of these rows, for one commit."""
         return replace(
             self,
             new=_NO_ADDRESSES if new is None else new,

@@ -27,7 +27,7 @@ class Arrivals:
 
     @contextmanager
     def announce(self, branch: BranchName) -> Iterator[Callable[[], None]]:
-        """Announce a writer; it calls what it is given when it stands in the queue, and the end of the block does too."""
+        """Announce a writer until it stands in the queue, when it calls the yielded function, or until the block ends."""
         arrival = Arrival(branch, self._runtime.monotonic())
         with self._changed:
             self._announced.add(arrival)
@@ -43,9 +43,9 @@ class Arrivals:
                 self._changed.notify_all()
 
     def wait(self, branch: BranchName, seconds_max: float) -> None:
-        """Wait until those who were announced a moment ago stand in the queue, so many seconds at most.
+        """Wait until the writers that were announced a moment ago stand in the queue, so many seconds at most.
 
-        Whoever has prepared for longer than that is not expected soon.
+        A writer that has prepared for longer than that is not expected soon.
         """
         if not self._announced:
             return
@@ -54,4 +54,6 @@ class Arrivals:
             self._changed.wait_for(lambda: not self._expects(branch, since), timeout=seconds_max)
 
     def _expects(self, branch: BranchName, since: float) -> bool:
-        return any(one.branch == branch and one.began >= since for one in self._announced)
+        return any(
+            arrival.branch == branch and arrival.began >= since for arrival in self._announced
+        )

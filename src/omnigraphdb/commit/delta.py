@@ -1,4 +1,4 @@
-"""What a write does to tables: per table the rows it brings, the ids it removes, or that it overwrites all."""
+"""The changes of a write to tables: per table the new rows, the removed ids, or the replacement of all rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -23,12 +23,12 @@ NO_IDS = pa.array([], pa.string())
 
 
 class DeltaKind(StrEnum):
-    """How a table is written; updates, deletes and replacements are refused when the table has moved."""
+    """The kind of a table's change; updates, deletes and replacements are refused when the table has moved."""
 
     INSERT = "insert"
-    """Ids are fresh, so they cannot be there."""
+    """Ids are fresh, so the table cannot have them."""
     APPEND = "append"
-    """Ids come with the rows and must not be there."""
+    """Ids come with the rows, and the table must not have them."""
     MERGE = "merge"
     UPDATE = "update"
     DELETE = "delete"
@@ -50,12 +50,15 @@ class WrittenRows:
     @property
     def takes_over(self) -> bool:
         """Whether its rows are appended first and take the place of marked ones in a second commit."""
-        return any(one.inherited for one in self.written)
+        return any(part.inherited for part in self.written)
 
     @property
     def digests(self) -> dict[str, str]:
         """The digests of all its files."""
-        receipts = [*(one.digests for one in self.written), *(one.digests for one in self.marked)]
+        receipts = [
+            *(part.digests for part in self.written),
+            *(part.digests for part in self.marked),
+        ]
         return {key: digest for digests in receipts for key, digest in digests.items()}
 
 
@@ -64,15 +67,15 @@ class UnwrittenRows:
     """Rows of an input that workers write once the branch of the table is forked: fragments lie beside their branch."""
 
     outcome: object = field(repr=False)
-    """What the pipeline decided about the rows; only the pipeline reads it."""
+    """The decisions of the pipeline on the rows; only the pipeline reads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDelta:
-    """What a write does to one table.
+    """The changes of a write to one table.
 
-    Rows that come are in memory (`rows`, whole rows with unique ids), or `source` says where they are: written as
-    fragments, still to be written, or named by version and address. `deleted` are ids of rows that go.
+    New rows are in memory (`rows`, whole rows with unique ids), or `source` locates them: written as
+    fragments, still to be written, or named by version and address. `deleted` are ids of removed rows.
     """
 
     type: TableType
@@ -81,12 +84,12 @@ class TableDelta:
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
     source: WrittenRows | UnwrittenRows | AddressedRows | None = None
     is_new: bool = False
-    """Whether the table is known to have none of the ids, so that an upsert is an append."""
+    """True when the table is known to have none of the ids, so that an upsert is an append."""
     origins: Origins | None = field(default=None, repr=False, compare=False)
     shown_max: int = PROBLEMS_SHOWN_MAX
     """Problems of one rule that are described; the others are counted."""
     nulls_reported: bool = False
-    """Whether missing values were reported when the rows were read."""
+    """True when missing values were reported as the rows were read."""
 
     @property
     def ids(self) -> pa.Array:
@@ -110,7 +113,7 @@ class TableDelta:
         return not self.replaces and not has_rows and not len(self.deleted)
 
     def origin(self, row: int) -> Origin:
-        """Where a row came from, as far as that is known."""
+        """Return the origin of a row, as far as it is known."""
         return Origin() if self.origins is None else self.origins.of(row)
 
 
@@ -124,7 +127,7 @@ class Deltas:
         return iter(self.tables.values())
 
     def of(self, table: TableKey) -> TableDelta | None:
-        """The change of one table, if there is one."""
+        """Return the change of one table, if there is one."""
         return self.tables.get(table)
 
     @property
@@ -134,9 +137,9 @@ class Deltas:
 
 
 def deltas_of(tables: Mapping[TableKey, TableDelta]) -> Deltas:
-    """Collect the table changes that change something."""
-    kept = {key: tables[key] for key in sorted(tables) if not tables[key].is_empty}
-    return Deltas(MappingProxyType(kept))
+    """Collect the table changes that are not empty."""
+    changed = {key: tables[key] for key in sorted(tables) if not tables[key].is_empty}
+    return Deltas(MappingProxyType(changed))
 
 
 def last_of_each_id(rows: pa.Table) -> pa.Array:
@@ -191,19 +194,19 @@ class Accumulator:
         self._kinds[type_.table_key] = max(before, kind, key=order.index)
 
     def rows(self, type_: TableType) -> pa.Table:
-        """What earlier statements put into a table, the last image of every id."""
+        """Return the rows that earlier statements put into a table, the last image of every id."""
         parts = self._rows.get(type_.table_key)
         if not parts:
             return type_.schema.empty_table()
         if len(parts) > 1:
             before = sum(part.nbytes for part in parts)
-            both = pa.concat_tables(parts).combine_chunks()
-            parts[:] = [both.take(last_of_each_id(both))]
+            joined = pa.concat_tables(parts).combine_chunks()
+            parts[:] = [joined.take(last_of_each_id(joined))]
             self._bytes -= before - parts[0].nbytes
         return parts[0]
 
     def deleted(self, type_: TableType) -> pa.Array:
-        """What earlier statements removed from a table."""
+        """Return the ids of the rows that earlier statements removed from a table."""
         return self._deleted.get(type_.table_key, NO_IDS)
 
     def deltas(self) -> Deltas:

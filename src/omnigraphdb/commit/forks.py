@@ -42,7 +42,7 @@ def _create_fork(tables: Tables, base: TableAt, branch: str) -> TableAt:
 
 
 def _require_orphan(manifest: Manifest, write: TableWrite, branch: str) -> None:
-    """Refuse a fork that is not provably nobody's: a manifest places it. Whoever calls looked for pending operations."""
+    """Refuse a fork that is not provably an orphan: a manifest places it. The caller looked for pending operations."""
     match fork_status(manifest, write.base.path, graph_branch(branch)):
         case ForkStatus.LEGITIMATE:
             require_pin(write, manifest.current(graph_branch(branch)).snapshot)
@@ -56,12 +56,12 @@ def _require_orphan(manifest: Manifest, write: TableWrite, branch: str) -> None:
 
 
 def _clear_fork(
-    tables: Tables, base: TableAt, found: ForkExists, require_locks: RequireLocks
+    tables: Tables, base: TableAt, fork: ForkExists, require_locks: RequireLocks
 ) -> None:
-    """Remove what a former branch of the name left, or an interrupted write of an earlier release."""
+    """Remove the files that a former branch of the name, or an interrupted write of an earlier release, left."""
     fail(Failpoint.FORK_RECLAIM)
     require_locks()
-    if found.has_ref:
-        tables.drop_fork(base.path, found.branch)
+    if fork.has_ref:
+        tables.drop_fork(base.path, fork.branch)
     else:
-        tables.drop_tree(base.path, found.branch)
+        tables.drop_tree(base.path, fork.branch)

@@ -63,7 +63,7 @@ class LandedMember:
     sidecar: Sidecar
     change: Change
     records: tuple[Record, ...]
-    """What it brings to the manifest."""
+    """Its change of the manifest."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Group:
     drafts: list[Draft] = field(default_factory=list)
     """Versions that the writes made and that are not in the store yet: until somebody reads them, they cost no request."""
     failure: OmniError | None = None
-    """Why drafts could not be landed, whoever asked for it."""
+    """The error that kept drafts from landing, for any caller."""
     _landing: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -92,8 +92,8 @@ class Group:
 
     def covers(self, plan: WritePlan) -> bool:
         """Whether the group holds the locks of a plan and its sidecar names the tables."""
-        named = {pin.lock_key for pin in self.sidecar.tables}
-        is_named = all(write.lock_key in named for write in plan.tables)
+        pin_keys = {pin.lock_key for pin in self.sidecar.tables}
+        is_named = all(write.lock_key in pin_keys for write in plan.tables)
         return is_named and may_join(plan) and self.held_locks.covers(plan.lock_keys)
 
     def require_base(self, plan: WritePlan) -> None:
@@ -104,10 +104,12 @@ class Group:
             raise PreconditionFailed(plan.if_commit, head)
         for write in plan.tables:
             require_pin(write, self.state.snapshot)
-        asked = plan.operation
-        known = None if asked is None else find_operation(self.base, asked.actor, asked.key)
-        if known is not None:
-            raise KeyPublished(known.key, known.operation_id)
+        request = plan.operation
+        published = (
+            None if request is None else find_operation(self.base, request.actor, request.key)
+        )
+        if published is not None:
+            raise KeyPublished(published.key, published.operation_id)
 
     def land(self, plan: WritePlan) -> None:
         """Commit the tables of a plan that was prepared on the state of the group; a failure is one of the whole group."""
@@ -123,7 +125,7 @@ class Group:
         fail(Failpoint.GROUP_MEMBER_LANDED)
 
     def publish(self) -> Published:
-        """Confirm what landed and make all of it visible in one swap."""
+        """Confirm the landed writes and make all of them visible in one swap."""
         is_drafted = not self.is_armed
         if is_drafted:
             # Nothing has moved, and every version is known: the sidecar that is armed is confirmed already.
@@ -146,8 +148,10 @@ class Group:
     def _arm(self) -> None:
         if not self.is_armed:
             if not self.sidecar.members:
-                named = [_name_member(self.committer, one, self.held_locks) for one in self.plans]
-                self.sidecar = replace(self.sidecar, members=tuple(named))
+                members = [
+                    _name_member(self.committer, plan, self.held_locks) for plan in self.plans
+                ]
+                self.sidecar = replace(self.sidecar, members=tuple(members))
             self.committer.sidecars.arm(self.sidecar)
             self.is_armed = True
             fail(Failpoint.GROUP_ARMED)
@@ -193,20 +197,20 @@ class Group:
                 raise
 
     def _land_for_reader(self) -> None:
-        """Land drafts because somebody opens one; whoever belongs to the group hears of a failure by `require_sound`.
+        """Land drafts because somebody opens one of them; a failure reaches the members by `require_sound`.
 
-        Others may open a version that somebody else made instead, and are not concerned.
+        Other readers may open a version that another writer made instead, and are not concerned.
         """
         with suppress(OmniError):
             self.land_drafts()
 
     def require_sound(self) -> None:
-        """Raise what kept drafts from landing, if a write of the group came upon it while it was prepared."""
+        """Raise the error that kept drafts from landing, if a write of the group met it while it was prepared."""
         if self.failure is not None:
             raise self.failure
 
     def drop_drafts(self) -> None:
-        """Forget what has not landed."""
+        """Forget the drafts that have not landed."""
         self.committer.tables.drop_drafts(self.drafts)
 
     @contextmanager
@@ -226,16 +230,16 @@ class Group:
     def _change(self) -> Change:
         *before, last = (member.change for member in self.landed)
         if before:
-            made = join_records([one for member in self.landed for one in member.records])
-            return replace(last, before=tuple(before), derived=DerivedRecords(self.base, made))
-        # The only write that is left is no group.
+            records = join_records([record for member in self.landed for record in member.records])
+            return replace(last, before=tuple(before), derived=DerivedRecords(self.base, records))
+        # A single remaining write is not a group.
         return _grouped(last, None)
 
     def _confirm_members(self) -> Sidecar:
         """Note every write with its versions, and where the last one leaves each table."""
         members = tuple(member.sidecar for member in self.landed)
         entries = self.state.snapshot.entries
-        moved = {pin.table_key for member in members for pin in member.tables}
+        moved_keys = {pin.table_key for member in members for pin in member.tables}
         pins = tuple(
             replace(
                 pin,
@@ -243,7 +247,7 @@ class Group:
                 post_commit=entries[pin.table_key].version,
             )
             for pin in self.sidecar.tables
-            if pin.table_key in moved
+            if pin.table_key in moved_keys
         )
         read = {table: at for member in members for table, at in member.read_set.items()}
         return replace(
@@ -251,7 +255,7 @@ class Group:
             tables=pins,
             members=members,
             commit_id=members[-1].commit_id,
-            read_set={table: at for table, at in read.items() if table not in moved},
+            read_set={table: at for table, at in read.items() if table not in moved_keys},
         )
 
 
@@ -300,8 +304,8 @@ def _pin(write: TableWrite, state: BranchState, commits: int, held_locks: HeldLo
 
 def _name_member(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Sidecar:
     """Name a write before it lands: it may be prepared again, so that its versions are not known yet."""
-    named = sidecar_of(committer, plan, held_locks)
-    return replace(named, tables=(), read_set={})
+    member = sidecar_of(committer, plan, held_locks)
+    return replace(member, tables=(), read_set={})
 
 
 def _grouped(change: Change, group: OperationId | None) -> Change:

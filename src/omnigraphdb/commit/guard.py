@@ -29,7 +29,7 @@ from omnigraphdb.storage.values import TableAt
 def require_base(
     tables: Tables, manifest: Manifest, sidecars: Sidecars, plan: WritePlan, held_locks: HeldLocks
 ) -> None:
-    """Raise unless the branch, its newest commit, its pins and the HEADs of its tables are what the plan was prepared on."""
+    """Raise unless branch, newest commit, pins and table HEADs are in the state on which the plan was prepared."""
     state = _state(manifest, plan, held_locks)
     require_incarnation(plan.branch, plan.branch_incarnation, state.branch_incarnation)
     head = state.head.id if state.head else None
@@ -39,8 +39,8 @@ def require_base(
         require_pin(write, state.snapshot)
     _require_read_set(plan, state.snapshot)
     for write in plan.tables:
-        # What this handle committed last is the newest while nobody else had the lock; a program that takes no locks
-        # is met by the commit itself, as it would be right after a look.
+        # The last commit of this handle is the newest while nobody else had the lock; the commit itself meets a
+        # program that takes no locks, as it would right after a look.
         is_known = held_locks.is_unbroken and tables.has_landed(write.base)
         if write.fork is None and not is_known:
             require_no_drift(tables, sidecars, write.table_key, write.base, held_locks)
@@ -48,15 +48,15 @@ def require_base(
 
 
 def _state(manifest: Manifest, plan: WritePlan, held_locks: HeldLocks) -> BranchState:
-    """The branch as far as the plan relies on it.
+    """Return the state of the branch as far as the plan relies on it.
 
     Pins move under their locks only. Where nobody else held these locks, the cached pins are still right; a branch name
     may have begun another incarnation and somebody else may have moved the head, so those are looked up.
     """
     if held_locks.is_unbroken and plan.branch == MAIN and plan.if_commit is None:
-        known = manifest.heads.get(MAIN)
-        if known is not None and known.stamp == CURRENT:
-            return known
+        cached = manifest.heads.get(MAIN)
+        if cached is not None and cached.stamp == CURRENT:
+            return cached
     return manifest.current(plan.branch)
 
 
@@ -93,7 +93,7 @@ def require_no_drift(
     head = tables.head(at.path, at.branch)
     if head < at.version:
         raise InternalError(f"{table} is pinned at {at.version}, its newest version is {head}")
-    # Whoever took a lock over may be amid a write.
+    # A process that took a lock over may be amid a write.
     held_locks.require(f"the write to {table}")
     raise drift(sidecars, table, at.branch, at.version, head)
 
@@ -124,7 +124,7 @@ def _require_no_rivals(sidecars: Sidecars, keys: Sequence[LockKey]) -> None:
 def drift(
     sidecars: Sidecars, table: TableKey, branch: str | None, pin: Version, head: Version
 ) -> OmniError:
-    """The error of a HEAD past its pin: recovery's business, repair's, or nobody knows."""
+    """Build the error of a HEAD past its pin: a case for recovery, for repair, or an unknown one."""
     try:
         covering = find_covering_sidecar(sidecars, table, branch)
     except OmniError as error:
@@ -146,7 +146,7 @@ def drift(
 def find_covering_sidecar(
     sidecars: Sidecars, table: TableKey, branch: str | None
 ) -> Sidecar | None:
-    """The pending operation that names a table on exactly this branch."""
+    """Find the pending operation that names a table on exactly this branch."""
     for sidecar in sidecars.pending():
         for pin in sidecar.tables:
             if (pin.table_key, pin.table_branch) == (table, branch):

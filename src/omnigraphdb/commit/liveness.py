@@ -1,4 +1,4 @@
-"""Live or interrupted: what a writer leaves half done means nothing while it holds its locks."""
+"""Live or interrupted writers: the unfinished work of a writer proves nothing while it holds its locks."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -18,12 +18,14 @@ class Drift(NamedTuple):
     head: Version
 
 
-def is_interrupted(committer: Committer, sidecar: Sidecar, held: Collection[LockKey] = ()) -> bool:
+def is_interrupted(
+    committer: Committer, sidecar: Sidecar, own_keys: Collection[LockKey] = ()
+) -> bool:
     """Wait for the owner of a pending operation, if it lives, and tell whether the operation is left behind.
 
-    An owner removes its sidecar before it gives its locks back. `held` are locks of the caller.
+    An owner removes its sidecar before it gives its locks back. `own_keys` are locks of the caller.
     """
-    committer.locks.wait_out(sidecar.lock_keys.difference(held))
+    committer.locks.wait_out(sidecar.lock_keys.difference(own_keys))
     return committer.sidecars.find(sidecar.operation_id) is not None
 
 
@@ -39,15 +41,15 @@ def find_drift(committer: Committer, branch: BranchName, entry: Entry) -> Drift 
             return None
         committer.locks.wait_out([lock_key(entry.table_key, entry.at.branch)])
         now = committer.manifest.current(branch).snapshot.entries.get(entry.table_key)
-        again = None if now is None else _compare(committer, entry, now)
-        if again == seen:
+        latest = None if now is None else _compare(committer, entry, now)
+        if latest == seen:
             return seen
-        seen = again
+        seen = latest
     return None
 
 
 def _compare(committer: Committer, entry: Entry, now: Entry) -> Drift | None:
-    """Where HEAD and pin differ; a table that has another place by now is no longer this one."""
+    """Compare HEAD and pin of a table; None when they agree, or when the table was moved meanwhile."""
     if (now.at.path, now.at.branch) != (entry.at.path, entry.at.branch):
         return None
     head = committer.tables.head(entry.at.path, entry.at.branch)

@@ -25,7 +25,7 @@ class LockKey(NamedTuple):
 
 
 Wants = Callable[[object], bool]
-"""Whether a holder of locks wants a member that waits in its group."""
+"""The test by which a holder of locks accepts a waiting member into its group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,14 +41,14 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedWait:
-    """How many writes of others come before a waiter, and how long the shortest of the last ones took."""
+    """The number of writes before a waiter, and the duration of the shortest recent write."""
 
     count: int
     shortest: float
 
     @property
     def seconds(self) -> float:
-        """How long the waiter waits at least, if no write takes less than the last ones did."""
+        """The least time that the waiter waits, if no write takes less than the last ones did."""
         return self.count * self.shortest
 
 
@@ -62,7 +62,7 @@ class LockQueue:
         self._lock_times: Recent[LockKey, deque[float]] = Recent(LOCK_TIMES_LOCKS_MAX)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Count the waiters."""
         return len(self._queue)
 
     def enter(self, keys: frozenset[LockKey], member: object | None) -> Waiter:
@@ -90,11 +90,11 @@ class LockQueue:
 
     # ---- groups
 
-    def claim(self, held: Collection[LockKey], wants: Wants) -> Waiter | None:
+    def claim(self, own_keys: Collection[LockKey], wants: Wants) -> Waiter | None:
         """Claim the first wanted waiter whose locks are held by the caller or free; the caller holds them from now on."""
         with self._guard:
             for waiter in self._queue:
-                is_free = self._held.isdisjoint(waiter.keys.difference(held))
+                is_free = self._held.isdisjoint(waiter.keys.difference(own_keys))
                 if waiter.member is not None and is_free and wants(waiter.member):
                     waiter.is_claimed = True
                     self._held |= waiter.keys
@@ -112,27 +112,27 @@ class LockQueue:
             self._grant()
 
     def _grant(self) -> None:
-        """Answer every waiter whose locks are free and whom nobody before it waits for."""
+        """Answer every waiter whose locks are free and not needed by an earlier waiter."""
         blocked = set(self._held)
         for waiter in tuple(self._queue):
             if blocked.isdisjoint(waiter.keys) and not waiter.is_claimed:
                 self._held |= waiter.keys
                 self._queue.remove(waiter)
                 waiter.answered.set()
-            # A later writer must not pass an earlier one that waits for the same lock.
+            # A later writer must not pass an earlier writer that waits for the same lock.
             blocked |= waiter.keys
 
     # ---- how long it takes
 
     def note_lock_time(self, keys: Iterable[LockKey], seconds: float) -> None:
-        """Remember how long the locks were held."""
+        """Remember the seconds for which the locks were held."""
         with self._guard:
             for key in keys:
-                known = self._lock_times.get(key)
-                self._lock_times.put(key, deque((*(known or ()), seconds), maxlen=LOCK_TIMES_KNOWN))
+                times = self._lock_times.get(key)
+                self._lock_times.put(key, deque((*(times or ()), seconds), maxlen=LOCK_TIMES_KNOWN))
 
     def estimate_wait(self, waiter: Waiter) -> ExpectedWait | None:
-        """Count the writes before a waiter; None when too little is known of how long they take.
+        """Count the writes before a waiter; None when too few of their durations are known.
 
         Writers that may be taken into a group count once for as many as a group may have, the others one each.
         """
@@ -140,12 +140,12 @@ class LockQueue:
             if waiter not in self._queue:
                 return None
             before = self._queue[: self._queue.index(waiter)]
-            found = [
+            waits = [
                 wait
                 for key in sorted(waiter.keys)
                 if (wait := self._estimate_wait(waiter, before, key))
             ]
-        return max(found, key=lambda wait: wait.seconds, default=None)
+        return max(waits, key=lambda wait: wait.seconds, default=None)
 
     def _estimate_wait(
         self, waiter: Waiter, before: Collection[Waiter], key: LockKey
@@ -153,10 +153,10 @@ class LockQueue:
         last = self._lock_times.get(key)
         if last is None or len(last) < LOCK_TIMES_KNOWN:
             return None
-        rivals = [one for one in before if key in one.keys]
-        alone = sum(one.member is None for one in rivals)
-        grouped = len(rivals) - alone
+        rivals = [rival for rival in before if key in rival.keys]
+        single = sum(rival.member is None for rival in rivals)
+        grouped = len(rivals) - single
         if waiter.member is not None:
-            # The next holder may take it along, past those that publish alone.
+            # The next holder may take it along, past the writers that publish alone.
             return ExpectedWait(grouped // GROUP_MEMBERS_MAX, min(last))
-        return ExpectedWait(alone + -(-grouped // GROUP_MEMBERS_MAX), min(last))
+        return ExpectedWait(single + -(-grouped // GROUP_MEMBERS_MAX), min(last))

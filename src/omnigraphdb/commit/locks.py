@@ -30,26 +30,26 @@ _MERGE = TableKey("__merge__")
 
 
 def merge_key(branch: str | None) -> LockKey:
-    """The lock of a merge into a Lance branch that changes no table: holding it shows that the merge still runs."""
+    """Name the lock of a merge into a Lance branch that changes no table: it shows that the merge still runs."""
     return lock_key(_MERGE, branch)
 
 
 def manifest_key(branch: str | None) -> LockKey:
-    """The lock of whoever removes old versions of the manifest on a Lance branch, or makes one of them lasting."""
+    """Name the lock for the removal of old manifest versions of a Lance branch, and for making one of them lasting."""
     return lock_key(TableKey("__manifest__"), branch)
 
 
 INIT = LockKey(TableKey("__init__"))
-"""The lock of whoever creates the graph."""
+"""The lock for the creation of the graph."""
 
 
 def branch_key(name: str) -> LockKey:
-    """The lock of whoever creates or deletes a branch of that name."""
+    """Name the lock for the creation or deletion of a branch of that name."""
     return LockKey(TableKey("__branch__"), name)
 
 
 def lock_key(table: TableKey, branch: str | None) -> LockKey:
-    """The lock of a table on a Lance branch."""
+    """Name the lock of a table on a Lance branch."""
     return LockKey(table, branch or "")
 
 
@@ -64,7 +64,7 @@ class HeldLocks:
         return all(key in self.locks for key in keys)
 
     def lock(self, key: LockKey) -> TableLock:
-        """The lock of a key; committing without one is a bug."""
+        """Return the lock of a key; committing without a lock is a bug."""
         if key not in self.locks:
             raise InternalError(f"{key.name} would be committed without its lock")
         return self.locks[key]
@@ -75,14 +75,14 @@ class HeldLocks:
         return bool(self.locks) and all(lock.unbroken for lock in self.locks.values())
 
     def lost(self) -> LockKey | None:
-        """A lock that is no longer ours, because the process slept longer than its lease; None when all are."""
+        """Find a lock that is lost because the process slept longer than its lease; None when all are still ours."""
         return next((key for key, lock in self.locks.items() if not lock.is_valid()), None)
 
     def require(self, work: str, operation_id: OperationId | None = None) -> None:
         """Stop work before a request that removes, restores or withdraws when a lock was lost.
 
-        Whoever took the lock over may rely on what the request would destroy. An operation is left to recovery; other
-        work is run again.
+        The process that took the lock over may rely on files that the request would destroy. An operation is left to
+        recovery; other work is run again.
         """
         lost = self.lost()
         if lost is None:
@@ -123,7 +123,7 @@ class TableLocks:
     """The table locks of one graph; `wait` is how many seconds a writer waits for a live holder."""
 
     queue: LockQueue = field(repr=False, compare=False)
-    """Those of this process that wait, whatever their handle."""
+    """The waiters of this process, of all of its handles."""
     locks: Locks
     wait: float = LOCK_WAIT_SECONDS
     runtime: Runtime = field(default_factory=lambda: SYSTEM)
@@ -201,7 +201,7 @@ class TableLocks:
         )
 
     def _extend(self, held_locks: HeldLocks, keys: Collection[LockKey], activity: Activity) -> bool:
-        """Add locks that are free in this process to those that are held, all of them or none."""
+        """Add locks that are free in this process to the held locks, all of them or none."""
         try:
             more = self._acquire_each(keys, self.runtime.monotonic(), activity)
         except (_Busy, OmniError):
@@ -210,10 +210,11 @@ class TableLocks:
         return True
 
     def holder(self, keys: Iterable[LockKey]) -> Holder | None:
-        """Find who holds these locks, taking and writing nothing; None when one is free, so that no owner of all
-        of them is alive."""
-        found = [self.locks.holder(key.name) for key in sorted(set(keys))]
-        return found[0] if found and None not in found else None
+        """Find the holder of these locks, taking and writing nothing; None when one is free, so that no owner of all
+        of them is alive.
+        """
+        holders = [self.locks.holder(key.name) for key in sorted(set(keys))]
+        return holders[0] if holders and None not in holders else None
 
     def wait_out(self, keys: Collection[LockKey]) -> None:
         """Wait until the present holder of these locks has released one of them; takes and writes nothing."""
@@ -229,13 +230,13 @@ class TableLocks:
 
     def _timeout(self, key: LockKey, turns: ExpectedWait | None = None) -> LockTimeout:
         holder = self.locks.holder(key.name)
-        named = holder is not None and holder.process != 0
+        is_named = holder is not None and holder.process != 0
         return LockTimeout(
             key.table,
             key.branch or "main",
             self.wait,
-            holder=holder.to_dict() if holder is not None and named else None,
-            since=holder.since if holder is not None and named and holder.since_us else None,
+            holder=holder.to_dict() if holder is not None and is_named else None,
+            since=holder.since if holder is not None and is_named and holder.since_us else None,
             turns=None if turns is None else (turns.count, turns.shortest),
         )
 
@@ -261,7 +262,7 @@ class TableLocks:
             raise
 
     def _refuse_hopeless(self, waiter: Waiter, wait: float) -> None:
-        """Refuse at once whoever cannot be served in time: waiting would only make the queue longer for others."""
+        """Refuse a waiter at once that cannot be served in time: it would only make the queue longer for others."""
         turns = self.queue.estimate_wait(waiter) if wait > 0 else None
         if turns is not None and turns.seconds > wait and self.queue.leave(waiter):
             raise _Busy(min(waiter.keys), turns)
@@ -281,7 +282,7 @@ class TableLocks:
             raise
 
     def _abandon(self, waiter: Waiter) -> None:
-        """Leave the queue for good, whatever was answered meanwhile; a member that was taken is its holder's."""
+        """Leave the queue for good, even after an answer; a member that was taken belongs to its holder."""
         while not self.queue.leave(waiter):
             if waiter.answered.wait(CLAIM_POLL_SECONDS):
                 if not waiter.is_taken:

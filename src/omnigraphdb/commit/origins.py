@@ -1,4 +1,4 @@
-"""Where rows come from: lines of files, or records one after the other."""
+"""The origins of rows: lines of files, or records one after the other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a row comes from: the line of a file, or one of several records."""
+    """The origin of a row: the line of a file, or one of several records."""
 
     file: str | None = None
     line: int | None = None
@@ -32,7 +32,7 @@ class Origin:
         property: str | None = None,
         value: str | None = None,
     ) -> Problem:
-        """A problem with the row that comes from here."""
+        """Describe a problem with the row of this origin."""
         return Problem(
             rule=rule,
             message=message,
@@ -48,7 +48,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Where many rows come from: a number each, and the file whose lines it counts."""
+    """The origins of many rows: a number each, and the file whose lines it counts."""
 
     numbers: "np.ndarray[Any, np.dtype[np.int64]]"
     files: tuple[str | None, ...] = (None,)
@@ -57,7 +57,7 @@ class Origins:
     """Files that hold rows instead of lines."""
 
     def of(self, row: int) -> Origin:
-        """The origin of one row; a row of number 0 was made by the write and comes from nowhere."""
+        """Return the origin of one row; a row of number 0 was made by the write and comes from nowhere."""
         number = int(self.numbers[row])
         if not number:
             return Origin()
@@ -78,28 +78,30 @@ class Origins:
         return np.lexsort((self.numbers, self.file_numbers))
 
     def take(self, rows: "np.ndarray[Any, Any]") -> "Origins":
-        """The origins of chosen rows."""
+        """Return the origins of selected rows."""
         files = None if self.file_numbers is None else self.file_numbers[rows]
         return Origins(self.numbers[rows], self.files, files, self.row_files)
 
 
 def join_origins(parts: Sequence[Origins]) -> Origins:
-    """The origins of rows that are put one after the other."""
+    """Join the origins of rows that are put one after the other."""
     names = tuple(dict.fromkeys(name for part in parts for name in part.files))
-    places = [_file_numbers(part, names) for part in parts]
+    file_numbers = [_file_numbers(part, names) for part in parts]
     numbers = np.concatenate([part.numbers for part in parts])
     row_files = frozenset[str]().union(*(part.row_files for part in parts))
-    return Origins(numbers, names, np.concatenate(places) if len(names) > 1 else None, row_files)
+    return Origins(
+        numbers, names, np.concatenate(file_numbers) if len(names) > 1 else None, row_files
+    )
 
 
 def rows_in(file: str | None, numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> Origins:
-    """The origins of rows of a file that has no lines, or of none."""
+    """Number the rows of a file that has no lines, or rows without a file."""
     return Origins(numbers, (file,), row_files=frozenset() if file is None else frozenset({file}))
 
 
 def _file_numbers(part: Origins, names: tuple[str | None, ...]) -> "np.ndarray[Any, Any]":
-    places = np.array([names.index(name) for name in part.files], dtype=np.int64)
+    positions = np.array([names.index(name) for name in part.files], dtype=np.int64)
     if part.file_numbers is None:
-        return np.full(len(part.numbers), places[0], dtype=np.int64)
-    found: np.ndarray[Any, Any] = places[part.file_numbers]
-    return found
+        return np.full(len(part.numbers), positions[0], dtype=np.int64)
+    numbers: np.ndarray[Any, Any] = positions[part.file_numbers]
+    return numbers

@@ -1,4 +1,4 @@
-"""A prepared write: what will be committed to which table, on which base, and what it relied on."""
+"""A prepared write: the commits of each table, their bases, and the facts that the write relied on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -60,7 +60,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class TakeOverWritten:
-    """The same second commit where workers wrote the rows, what they inherit, and marked the rows that go."""
+    """The same second commit where workers wrote the rows with their inheritance, and marked the removed rows."""
 
     rows: WrittenRows
 
@@ -103,7 +103,7 @@ class IndexChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BuildIndexes:
-    """Indexes of a type are built: those of `specs`, or those that the version lacks."""
+    """A build of indexes of a type: the indexes of `specs`, or the missing indexes of the version."""
 
     type: TableType
     specs: tuple[IndexSpec, ...] | IndexChoice
@@ -112,7 +112,7 @@ class BuildIndexes:
 
 MaintenanceStep = ClearSettings | ReleaseSegments | CompactFragments | BuildIndexes
 Step = TableDelta | TakeOver | TakeOverWritten | ReshapeColumns | RewriteRows | MaintenanceStep
-"""What one commit does to a table, as data; `commit.stage` carries it out. A delta that takes over makes two commits."""
+"""The change of one commit to a table, as data for `commit.stage`. A delta that takes over makes two commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class TableWrite:
     steps: tuple[Step, ...] = ()
     fork: str | None = None
     delta: TableDelta | None = None
-    """What the commits do to the rows, if they are few enough to be in memory."""
+    """The changes of the commits to rows, if they are few enough to be in memory."""
 
     @property
     def branch(self) -> str | None:
@@ -144,7 +144,7 @@ class TableWrite:
 
     @property
     def commits(self) -> int:
-        """How many commits it makes at most."""
+        """The greatest number of commits that it makes."""
         return sum(map(_count_commits, self.steps)) + (self.staged is not None)
 
 
@@ -166,7 +166,7 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """The schema files of a schema change: what is accepted from now on, and what it replaces."""
+    """The schema files of a schema change: the schema accepted from now on, and the contract that it replaces."""
 
     accepted: AcceptedSchema
     replaced: Contract
@@ -174,7 +174,7 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a caller says about a write, whatever it writes."""
+    """The options of a caller for a write of any kind."""
 
     actor: str | None = None
     allowed_by: int | None = None
@@ -192,7 +192,7 @@ ANONYMOUS: Final = WriteOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What identifies one write: its first attempt has these ids, each further one its own (`mint_again`)."""
+    """The identity of one write: its first attempt has these ids, each further attempt its own (`mint_again`)."""
 
     kind: WriterKind
     commit_kind: CommitKind
@@ -252,7 +252,7 @@ class WritePlan:
     read_set: Mapping[TableKey, Version] = field(default_factory=dict)
     registrations: tuple[Registration, ...] = ()
     creations: Mapping[TableKey, NewTable | TableAt] = field(default_factory=dict)
-    """What the registrations name: a table to make, or the version of one that is taken over."""
+    """The tables of the registrations: a table to make, or the version of a table that is taken over."""
     tombstones: tuple[Tombstone, ...] = ()
     pointer_updates: tuple[PointerUpdate, ...] = ()
     merge_source: CommitId | None = None
@@ -287,25 +287,29 @@ class WritePlan:
 
     @property
     def activity(self) -> Activity:
-        """What its locks are held for."""
+        """The purpose of its locks."""
         return Activity(str(self.kind), self.operation_id)
 
     @property
     def renames(self) -> Mapping[TableKey, TableKey]:
-        """Written tables that a registration takes over: the key they had, the key they are published under."""
-        taken = {one.table_path: one.table_key for one in self.registrations if not one.created}
-        return {w.table_key: taken[w.base.path] for w in self.tables if w.base.path in taken}
+        """The former and the published key of every written table that a registration takes over."""
+        new_keys = {
+            registration.table_path: registration.table_key
+            for registration in self.registrations
+            if not registration.created
+        }
+        return {w.table_key: new_keys[w.base.path] for w in self.tables if w.base.path in new_keys}
 
     @property
     def lock_keys(self) -> frozenset[LockKey]:
-        """The locks it needs: of the tables it writes or points elsewhere, and of those its checks relied on."""
+        """The locks it needs: of the tables it writes or points elsewhere, and of the tables its checks relied on."""
         written = {write.lock_key for write in self.tables}
         branch = None if self.branch == "main" else str(self.branch)
-        named = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))
+        table_keys = (*self.read_set, *(pointer.table_key for pointer in self.pointer_updates))
         # A table that is staged late may turn out to need no change, and then the sidecar does not name it.
         is_bare = not self.pointer_updates and all(write.staged is None for write in self.tables)
         own = own_lock_keys(self.kind, branch, is_bare=is_bare)
-        return frozenset(written | {lock_key(table, branch) for table in named} | own)
+        return frozenset(written | {lock_key(table, branch) for table in table_keys} | own)
 
 
 def mint_again(runtime: Runtime, plan: WritePlan) -> WritePlan:
@@ -323,7 +327,7 @@ def plan_of(
     tables: Sequence[TableWrite],
     read_set: Mapping[TableKey, Version] | None = None,
 ) -> WritePlan:
-    """The plan of a named write of a branch; a table that it writes is not part of its read set."""
+    """Plan a named write of a branch; a table that it writes is not part of its read set."""
     written = {write.table_key for write in tables}
     return WritePlan(
         kind=header.kind,

@@ -47,7 +47,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
-    """What committing needs: the tables, the manifest, the sidecars, the locks, the clock."""
+    """The parts that committing needs: the tables, the manifest, the sidecars, the locks, the clock."""
 
     root: Root
     tables: Tables
@@ -58,7 +58,7 @@ class Committer:
 
 
 class Refused(ConflictError):
-    """HEADs moved and the publish was refused: what landed must be rolled back while the locks are held."""
+    """A refused publish after HEADs moved: the landed commits must be rolled back while the locks are held."""
 
     def __init__(self, conflict: ConflictError) -> None:
         super().__init__(str(conflict))
@@ -67,7 +67,7 @@ class Refused(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class CommittedPlan:
-    """A plan that is visible, and what was staged for each of its tables, commit by commit."""
+    """A plan that is visible, and the transactions that were staged for each of its tables, commit by commit."""
 
     published: Published
     staged: Mapping[TableKey, tuple[Staged, ...]]
@@ -91,11 +91,13 @@ def commit(
     fail(_ARMED[plan.kind])
     plan, sidecar, created = _create_bases(committer, plan, sidecar, held_locks, workers)
     effects = _commit_tables(committer, plan, sidecar, held_locks, workers)  # B: HEADs move
-    landed = created | {table: one.landed for table, one in effects.items()}
+    landed = created | {table: effect.landed for table, effect in effects.items()}
     with report_unfinished(sidecar):
         if plan.kind is WriterKind.BRANCH_MERGE:
             fail(Failpoint.MERGE_EFFECTS_DONE)
-            sidecar = sidecar.confirm({table: one.at.version for table, one in landed.items()})
+            sidecar = sidecar.confirm(
+                {table: table_landed.at.version for table, table_landed in landed.items()}
+            )
             committer.sidecars.confirm(sidecar)  # B': and so is the outcome
         fail(_COMMITTED[plan.kind])
         require_locks(committer, sidecar, held_locks)
@@ -103,7 +105,7 @@ def commit(
     if plan.schema is not None:
         _install_schema_files(committer, sidecar, held_locks)
     disarm(committer, plan.operation_id, held_locks)  # D: the intent is spent
-    return CommittedPlan(published, {table: one.staged for table, one in effects.items()})
+    return CommittedPlan(published, {table: effect.staged for table, effect in effects.items()})
 
 
 _ARMED: Mapping[WriterKind, Failpoint] = {
@@ -132,7 +134,7 @@ _COMMITTED: Mapping[WriterKind, Failpoint] = {
 
 
 def sidecar_of(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> Sidecar:
-    """The sidecar of a plan."""
+    """Build the sidecar of a plan."""
     return Sidecar(
         operation_id=plan.operation_id,
         writer_kind=plan.kind,
@@ -181,9 +183,9 @@ def _create_bases(
     held_locks: HeldLocks,
     workers: StageWorkers,
 ) -> tuple[WritePlan, Sidecar, dict[TableKey, Landed]]:
-    """Create what the commits stand on: new tables and forks; then stage what had to wait for them.
+    """Create the bases of the commits, new tables and forks; then stage the tables that had to wait for them.
 
-    A fork that comes to nothing stays: somebody else may have taken it over. The next write to the table uses it, or
+    A fork without a commit stays: somebody else may have taken it over. The next write to the table uses it, or
     cleanup removes it.
     """
     require = partial(require_locks_of, sidecar, held_locks)
@@ -209,11 +211,11 @@ def _create_bases(
 
 
 def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterator[Pin]:
-    """The pins of the tables that will change, with the transactions that are staged by now."""
-    known = {write.table_key: write for write in writes}
+    """List the pins of the tables that will change, with the transactions that are staged by now."""
+    writes_by_table = {write.table_key: write for write in writes}
     for pin in sidecar.tables:
-        if pin.table_key in known:
-            write = known[pin.table_key]
+        if pin.table_key in writes_by_table:
+            write = writes_by_table[pin.table_key]
             # Rows that workers wrote after the fork may take two commits.
             pin = replace(pin, post_commit=Version(pin.expected + write.commits))
             if write.staged is None:
@@ -225,7 +227,7 @@ def _name_transactions(sidecar: Sidecar, writes: Iterable[TableWrite]) -> Iterat
 def _register_table(
     committer: Committer, plan: WritePlan, table: NewTable | TableAt, require: RequireLocks
 ) -> Landed:
-    """Create a table that a registration names, or take over the one that is there."""
+    """Create a table that a registration names, or take over the existing one."""
     at = _create_table(committer, table, require) if isinstance(table, NewTable) else table
     fail(_LANDED[plan.kind])
     return Landed(at=at, row_count=committer.tables.open(at).count(), uuid="")
@@ -261,13 +263,15 @@ def _stage_table(
     if write.fork is not None:
         at = fork_table(committer.tables, committer.manifest, write, require)
     first, *rest = write.steps
-    found = stage_commit(committer.tables, at, first, workers)
-    return replace(write, base=at, staged=found.staged, steps=(*found.then, *rest), fork=None)
+    staged_step = stage_commit(committer.tables, at, first, workers)
+    return replace(
+        write, base=at, staged=staged_step.staged, steps=(*staged_step.then, *rest), fork=None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """The commits of one table so far: the last one, with the files of all, and what was staged for them."""
+    """The commits of one table so far: the last one, with the files of all, and their staged transactions."""
 
     landed: Landed
     staged: tuple[Staged, ...]
@@ -287,8 +291,8 @@ def _commit_tables(
         else:
             require_locks_of(sidecar, held_locks)
         try:
-            for staged, one in _commit_table(committer, plan, write, held_locks, workers):
-                effects[write.table_key] = _add_effect(effects.get(write.table_key), staged, one)
+            for staged, landed in _commit_table(committer, plan, write, held_locks, workers):
+                effects[write.table_key] = _add_effect(effects.get(write.table_key), staged, landed)
         except HeadMoved as error:
             if effects or plan.creations:
                 raise Refused(_conflict(write, error)) from error
@@ -350,8 +354,8 @@ def _commit_table(
             yield staged, landed
         staged = None
         if steps:
-            found = stage_commit(committer.tables, at, steps[0], workers)
-            staged, steps = found.staged, (*found.then, *steps[1:])
+            staged_step = stage_commit(committer.tables, at, steps[0], workers)
+            staged, steps = staged_step.staged, (*staged_step.then, *steps[1:])
 
 
 def _conflict(
@@ -370,7 +374,7 @@ def require_locks(committer: Committer, sidecar: Sidecar, held_locks: HeldLocks)
 
 
 def require_locks_of(sidecar: Sidecar, held_locks: HeldLocks) -> None:
-    """Stop when a lock of an operation was lost: what it leaves is for recovery."""
+    """Stop when a lock of an operation was lost: its effects are left to recovery."""
     held_locks.require(f"the {sidecar.writer_kind} {sidecar.operation_id}", sidecar.operation_id)
 
 
@@ -413,19 +417,26 @@ def _refuse(committer: Committer, sidecar: Sidecar, error: ConflictError) -> Non
 
     Recovery sees a moved pin of the operation itself; it cannot see a moved read set or a lost head.
     """
-    pinned = {pin.table_key for pin in sidecar.tables}
-    if isinstance(error, ManifestConflict) and error.table_key in pinned:
+    pinned_keys = {pin.table_key for pin in sidecar.tables}
+    if isinstance(error, ManifestConflict) and error.table_key in pinned_keys:
         return
     with suppress(RecoveryRequired):
         committer.sidecars.record(sidecar.decided(Recorded(decision=Decided.ROLL_BACK)))
 
 
 def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:
-    """The publish of a plan whose tables landed."""
-    shown = {plan.renames.get(key, key): one for key, one in landed.items()}
+    """Describe the publish of a plan whose tables landed."""
+    landed_by_key = {
+        plan.renames.get(key, key): table_landed for key, table_landed in landed.items()
+    }
     updates = [
-        Update(table_key=key, at=one.at, row_count=one.row_count, digests=one.digests)
-        for key, one in shown.items()
+        Update(
+            table_key=key,
+            at=table_landed.at,
+            row_count=table_landed.row_count,
+            digests=table_landed.digests,
+        )
+        for key, table_landed in landed_by_key.items()
     ]
     updates += [
         Update(

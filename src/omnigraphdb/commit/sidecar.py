@@ -1,4 +1,4 @@
-"""The intent record of a write: what it will do, on disk before the first effect, gone after the last."""
+"""The intent record of a write: its planned effects, on disk before the first effect, gone after the last."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -28,7 +28,7 @@ GROUP_VERSION: Final = 4
 
 
 class WriterKind(StrEnum):
-    """Who wrote; the stored spelling only ever grows."""
+    """The kind of a writer; the set of stored spellings only ever grows."""
 
     MUTATION = "Mutation"
     LOAD = "Load"
@@ -41,7 +41,7 @@ class WriterKind(StrEnum):
 
 
 class Mode(StrEnum):
-    """How movement of a HEAD is read."""
+    """The interpretation of the movement of a HEAD."""
 
     STRICT = "strict"
     LOOSE = "loose"
@@ -62,7 +62,7 @@ def mode_of(kind: WriterKind, schema_version: int) -> Mode:
 
 
 def own_lock_keys(kind: WriterKind, branch: str | None, *, is_bare: bool) -> frozenset[LockKey]:
-    """The locks an operation holds beside those of its tables; `is_bare`: it may have no table."""
+    """List the locks an operation holds beside those of its tables; `is_bare`: it may have no table."""
     match kind:
         case WriterKind.SCHEMA_APPLY:
             return frozenset({SCHEMA_APPLY})
@@ -92,7 +92,7 @@ class Pin:
     confirmed: Version | None = None
     uuids: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of the files that the first commit brings, so that whoever completes the operation can note them."""
+    """Of the files that the first commit brings, so that a recoverer that completes the operation can note them."""
     forked: bool = False
     token: str | None = None
 
@@ -142,7 +142,7 @@ class TableOutcome(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What was decided, what it undoes, and which tables were restored so far."""
+    """The decision, the outcomes that it undoes, and the tables that were restored so far."""
 
     decision: Decided
     outcomes: tuple[TableOutcome, ...] = ()
@@ -175,7 +175,7 @@ class Sidecar:
     batch_request: str | None = None
     message: str | None = None
     operation: OperationDraft | None = None
-    """The row of its idempotency key, which is published with its commit, whoever publishes it."""
+    """The row of its idempotency key, which is published with its commit, by its writer or by recovery."""
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
     recorded: Recorded | None = None
@@ -185,7 +185,7 @@ class Sidecar:
 
     @property
     def mode(self) -> Mode:
-        """How its movements are read."""
+        """The interpretation of its movements."""
         return mode_of(self.writer_kind, self.schema_version)
 
     @property
@@ -200,7 +200,7 @@ class Sidecar:
 
     @property
     def path(self) -> str:
-        """Where it lies, relative to the graph root."""
+        """Its path, relative to the graph root."""
         return layout.sidecar_path(self.operation_id)
 
     @property
@@ -214,19 +214,19 @@ class Sidecar:
 
     @property
     def lock_keys(self) -> frozenset[LockKey]:
-        """The locks its owner holds: whoever can take them all knows that the owner is gone."""
+        """The locks that its owner holds: a process that can take them all knows that the owner is gone."""
         keys = {pin.lock_key for pin in self.tables}
         keys |= {lock_key(pointer.table_key, self.branch) for pointer in self.pointer_updates}
         return frozenset(keys | own_lock_keys(self.writer_kind, self.branch, is_bare=not keys))
 
-    def confirm(self, achieved: Mapping[TableKey, Version]) -> "Sidecar":
+    def confirm(self, versions: Mapping[TableKey, Version]) -> "Sidecar":
         """Note the exact version each pin reached; every one must have one."""
-        missing = [pin.table_key for pin in self.tables if pin.table_key not in achieved]
+        missing = [pin.table_key for pin in self.tables if pin.table_key not in versions]
         if missing:
             raise InternalError(
                 f"operation {self.operation_id} has no version of {missing[0]} to confirm"
             )
-        pins = tuple(replace(pin, confirmed=achieved[pin.table_key]) for pin in self.tables)
+        pins = tuple(replace(pin, confirmed=versions[pin.table_key]) for pin in self.tables)
         return replace(self, tables=pins)
 
     def decided(self, recorded: Recorded) -> "Sidecar":

@@ -127,17 +127,17 @@ def _pointer_json(pointer: PointerUpdate) -> dict[str, Any]:
 
 
 def _lineage_json(sidecar: Sidecar) -> dict[str, Any] | None:
-    """What a merge adds to the lineage of its branch; many commits are packed, each takes some 200 bytes."""
+    """Encode the lineage that a merge adds to its branch; many commits are packed, each takes some 200 bytes."""
     if sidecar.merge_source is None:
         return None
     commits = [list(row.values()) for row in sidecar.merged_commits.to_pylist()]
     is_long = len(commits) > SIDECAR_COMMITS_MAX
-    agreed = {"agreed_rows": agreed_json(sidecar.agreed)}
-    return {"commits": _pack(commits) if is_long else commits} | _present(agreed)
+    agreed_rows = {"agreed_rows": agreed_json(sidecar.agreed)}
+    return {"commits": _pack(commits) if is_long else commits} | _present(agreed_rows)
 
 
 def _operation_json(operation: OperationDraft | None) -> dict[str, Any] | None:
-    """The row of an idempotency key; its actor may differ from that of the sidecar."""
+    """Encode the row of an idempotency key; its actor may differ from that of the sidecar."""
     if operation is None:
         return None
     facts = {"actor_id": operation.actor, "receipt": dict(operation.receipt) or None}
@@ -162,7 +162,7 @@ def _encode_recorded(recorded: Recorded | None) -> dict[str, Any] | None:
 
 
 def decode(path: str, text: str) -> Sidecar:
-    """Read a sidecar; what this release cannot understand is refused, loudly."""
+    """Read a sidecar; refuse contents that this release cannot understand, loudly."""
     try:
         body = json.loads(text)
         version = body["schema_version"]
@@ -226,7 +226,7 @@ def _member(body: _Json) -> Sidecar:
 
 
 def _each(body: _Json, name: str, read: Callable[[_Json], _One]) -> tuple[_One, ...]:
-    return tuple(read(one) for one in body.get(name, ()))
+    return tuple(read(entry) for entry in body.get(name, ()))
 
 
 def _text(value: Any) -> str | None:
@@ -237,15 +237,15 @@ def _commit(value: Any) -> CommitId | None:
     return None if value is None else CommitId(str(value))
 
 
-def _operation(body: _Json, keyed: _Json | None) -> OperationDraft | None:
-    if keyed is None:
+def _operation(body: _Json, row: _Json | None) -> OperationDraft | None:
+    if row is None:
         return None
     return OperationDraft(
-        key=str(keyed["key"]),
-        actor=_text(keyed.get("actor_id")),
-        request=str(keyed["request"]),
+        key=str(row["key"]),
+        actor=_text(row.get("actor_id")),
+        request=str(row["request"]),
         operation_id=OperationId(str(body["operation_id"])),
-        receipt=dict(keyed.get("receipt", {})),
+        receipt=dict(row.get("receipt", {})),
     )
 
 
@@ -270,14 +270,14 @@ def _pin(body: _Json, version: int) -> Pin:
         post_commit=Version(int(body["post_commit_pin"])),
         confirmed=None if confirmed is None else Version(int(confirmed)),
         uuids=tuple(map(str, delta.get("transaction_uuids", ()))),
-        digests={str(key): str(one) for key, one in delta.get("digests", {}).items()},
+        digests={str(key): str(digest) for key, digest in delta.get("digests", {}).items()},
         forked=bool(delta.get("forked", False)),
         token=_text(delta.get("fencing_token")),
     )
 
 
 def _relative(uri: str) -> str:
-    """`nodes/<hash>` out of a full address, whatever root it was written under."""
+    """Cut `nodes/<hash>` out of a full address under any root."""
     match = _TABLE.search(uri)
     if match is None:
         raise ValueError(f"'{uri}' is not the place of a table")

@@ -36,7 +36,7 @@ class Sidecars:
         try:
             token = self.objects.put_if_absent(sidecar.path, text)
         except OmniError:
-            # The answer may be what was lost.
+            # Perhaps only the answer was lost.
             with suppress(OmniError):
                 token = self._find_token(sidecar.path, text)
                 if token is not None:
@@ -59,9 +59,9 @@ class Sidecars:
         self.record(sidecar)
 
     def record(self, sidecar: Sidecar, *, brings_back: bool = False) -> None:
-        """Replace what is on disk; refuse when somebody else settled it meanwhile.
+        """Replace the sidecar on disk; refuse when somebody else settled it meanwhile.
 
-        `brings_back`: the caller has the locks of the operation, so that a file that is gone was removed by a request of
+        `brings_back`: the caller has the locks of the operation, so that a missing file was removed by a request of
         its writer that arrived late.
         """
         token = self._token(sidecar)
@@ -76,7 +76,7 @@ class Sidecars:
             raise _make_settled_error(sidecar)
 
     def _token(self, sidecar: Sidecar) -> str | None:
-        """What names the state on disk: known to whoever armed it, once, else read."""
+        """Return the token of the state on disk: the process that armed it has it in memory, once; else it is read."""
         token = self._armed.pop(sidecar.operation_id)
         if token is not None:
             return token
@@ -109,14 +109,14 @@ class Sidecars:
         return self.read(layout.sidecar_path(operation_id))
 
     def pending(self) -> tuple[Sidecar, ...]:
-        """Every pending operation, oldest first; an unreadable file is refused, loudly."""
-        found = (self.read(path) for path in self._listed())
-        return tuple(sidecar for sidecar in found if sidecar is not None)
+        """List every pending operation, oldest first; an unreadable file is refused, loudly."""
+        sidecars = (self.read(path) for path in self._listed())
+        return tuple(sidecar for sidecar in sidecars if sidecar is not None)
 
     def inventory(self) -> tuple[Sidecar | SidecarUnreadable, ...]:
-        """Every pending operation, oldest first; an unreadable file is shown as the refusal it causes."""
-        found = (self._readable(path) for path in self._listed())
-        return tuple(one for one in found if one is not None)
+        """List every pending operation, oldest first; an unreadable file is shown as the refusal it causes."""
+        entries = (self._readable(path) for path in self._listed())
+        return tuple(entry for entry in entries if entry is not None)
 
     def _listed(self) -> tuple[str, ...]:
         names = self.names()
@@ -140,5 +140,5 @@ def _make_settled_error(sidecar: Sidecar) -> RecoveryRequired:
 
 
 def operation_of(path: str) -> OperationId:
-    """The operation a sidecar file is named after, whatever is in it."""
+    """Return the operation that a sidecar file is named after, independent of its contents."""
     return OperationId(PurePosixPath(path).name.removesuffix(_SUFFIX))

@@ -1,4 +1,4 @@
-"""The one stager: it turns what a write does to a table into staged Lance work, and alone chooses how."""
+"""The only stager: it turns the changes of a write to a table into staged Lance work, and alone chooses its form."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ class RowWriter(Protocol):
     """Workers that write the rows of an input as fragments; the pipeline's runners are behind it."""
 
     def write(self, delta: TableDelta, at: TableAt) -> WrittenRows:
-        """Write the rows of a delta beside a version, and mark those that they replace."""
+        """Write the rows of a delta beside a version, and mark the rows that they replace."""
         ...
 
 
@@ -61,7 +61,7 @@ class RowRewriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StageWorkers:
-    """Who helps to stage: nobody, unless indexes are built or rows are written elsewhere."""
+    """The helpers of staging: none, unless indexes are built or rows are written elsewhere."""
 
     maintenance: Workers | None = None
     rows: RowWriter | None = None
@@ -73,7 +73,7 @@ ALONE = StageWorkers()
 
 @dataclass(frozen=True, slots=True)
 class StagedStep:
-    """A step on its version: None when there turns out to be nothing to change; and the steps it asks for next."""
+    """A step on its version: None when there turns out to be nothing to change; and the steps that follow it."""
 
     staged: Staged | None
     then: tuple[Step, ...] = ()
@@ -207,7 +207,7 @@ def _stage_in_memory(tables: Tables, at: TableAt, delta: TableDelta) -> Staged |
 def _stage_written(tables: Tables, at: TableAt, delta: TableDelta, rows: WrittenRows) -> StagedStep:
     if rows.takes_over:
         appended = tables.stage_written(at, rows.written)
-        # Whoever completes the operation knows the digests of its first commit only.
+        # A recoverer that completes the operation knows the digests of its first commit only.
         return StagedStep(replace(appended, digests=rows.digests), (TakeOverWritten(rows),))
     if rows.marked:
         return StagedStep(tables.stage_marked(at, rows.written, rows.marked))
@@ -251,8 +251,8 @@ def _stage_addressed(
         return _stage_replacement(tables, at, rows, names)
     if len(rows.new):
         return _stage_new_rows(tables, at, rows, names)
-    known = None if rows.removed_at.null_count else rows.removed_at
-    return tables.stage_delete(at, column(rows.removed, "id"), addresses=known)
+    addresses = None if rows.removed_at.null_count else rows.removed_at
+    return tables.stage_delete(at, column(rows.removed, "id"), addresses=addresses)
 
 
 def _pass_failpoints(rows: AddressedRows) -> None:
@@ -277,8 +277,8 @@ def _stage_new_rows(
 ) -> Staged:
     """Stage the new rows: whole fragments of the source are copied, the other rows are written together."""
     addresses = rows.new
-    whole, others = whole_fragments(tables.open(rows.source), addresses)
-    copies = tables.copy(at, rows.source, whole) if whole else None
+    fragment_ids, others = whole_fragments(tables.open(rows.source), addresses)
+    copies = tables.copy(at, rows.source, fragment_ids) if fragment_ids else None
     if copies is not None:
         parts, addresses = [*parts, copies], others
     stream = None
@@ -300,13 +300,13 @@ def _open_stream(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
 def _stage_replacement(
     tables: Tables, at: TableAt, rows: AddressedRows, names: Sequence[str]
 ) -> Staged:
-    """Stage rows in the place of others; addresses are known unless the target was rewritten meanwhile."""
-    replacing, addresses, gone = (
+    """Stage rows that replace others; addresses are known unless the target was rewritten meanwhile."""
+    replacing, addresses, removed = (
         _materialise(tables, rows, names),
         rows.replaced_at,
         rows.removed_at,
     )
-    if addresses.null_count or gone.null_count:
+    if addresses.null_count or removed.null_count:
         return tables.stage_merge(at, replacing, deletes=column(rows.removed, "id"))
     row_ids = rows.replaced_row_ids
     if row_ids.null_count:
@@ -314,14 +314,14 @@ def _stage_replacement(
     # Sorted row ids take little room in the manifest.
     order = pc.sort_indices(row_ids)
     written = tables.write(at, replacing.take(order), row_ids=row_ids.take(order))
-    return tables.stage_update(at, [written], pa.concat_arrays([addresses, gone]))
+    return tables.stage_update(at, [written], pa.concat_arrays([addresses, removed]))
 
 
 def _materialise(tables: Tables, rows: AddressedRows, names: Sequence[str]) -> pa.Table:
-    """Read the rows that replace others into memory, and count that once they are there."""
-    found = read_replacing(tables, rows, names)
+    """Read the rows that replace others into memory, and count that afterwards."""
+    replacing = read_replacing(tables, rows, names)
     record(Cost.DELTA_MATERIALISATIONS)
-    return found
+    return replacing
 
 
 # ---- append, then take over
@@ -364,10 +364,10 @@ def _copy_whole_fragments(
     changed = column(rows.changed, "source")
     addresses = pa.concat_arrays([changed, rows.new])
     ordered = addresses.take(pc.array_sort_indices(addresses))
-    whole, others = whole_fragments(source, ordered)
+    fragment_ids, others = whole_fragments(source, ordered)
     if len(others):
         return None
-    written = tables.copy(at, source.at, whole)
+    written = tables.copy(at, source.at, fragment_ids)
     if written is None:
         return None
     return written, successors.take(pc.index_in(ordered, value_set=changed))

@@ -27,7 +27,7 @@ def list_wanted_indexes(type_: TableType) -> tuple[IndexSpec, ...]:
 
 
 def index_kind_of(type_: PropertyType) -> IndexKind | None:
-    """The kind of index that a property type can have."""
+    """Return the kind of index that a property type can have."""
     if type_.is_vector:
         return IndexKind.VECTOR
     if not type_.is_plain:
@@ -67,26 +67,28 @@ def list_extensible_indexes(type_: TableType, table: Table) -> Iterator[IndexSpe
 
 
 def list_worthwhile_indexes(type_: TableType, table: Table) -> Iterator[IndexSpec]:
-    """The indexes that are worth a commit right after a write: small ones, and segments over many new rows."""
-    rows = {one.id: one.rows for one in table.fragments()}
+    """List the indexes that are worth a commit right after a write: small ones, and segments over many new rows."""
+    rows = {fragment.id: fragment.rows for fragment in table.fragments()}
     if INDEX_ROWS_MIN <= sum(rows.values()) <= AUTO_INDEX_ROWS_MAX:
         yield from list_missing_indexes(type_, table)
-    segments = {one.column: len(one.segments) - len(one.dead) for one in table.indices()}
+    segments = {index.column: len(index.segments) - len(index.dead) for index in table.indices()}
     for spec in list_extensible_indexes(type_, table):
         uncovered = table.uncovered(spec.column, spec.kind)
-        is_worth_it = sum(rows[one] for one in uncovered) >= AUTO_COMPACT_ROWS_MAX
+        is_worth_it = sum(rows[fragment] for fragment in uncovered) >= AUTO_COMPACT_ROWS_MAX
         if is_worth_it and segments.get(spec.column, 0) < AUTO_SEGMENTS_MAX:
             # Named fragments get a segment of their own; the rest of the index stays as it is.
             yield IndexSpec(column=spec.column, kind=spec.kind, fragments=uncovered)
 
 
 def list_usable_indexes(table: Table) -> frozenset[tuple[str, IndexKind | None]]:
-    """List column and kind of every undamaged index, whatever rows it covers."""
-    return frozenset((one.column, one.kind) for one in table.indices() if one.damage is None)
+    """List column and kind of every undamaged index, independent of the rows it covers."""
+    return frozenset(
+        (index.column, index.kind) for index in table.indices() if index.damage is None
+    )
 
 
 def why_untrainable(spec: IndexSpec, table: Table) -> str | None:
-    """The reason why an index cannot be built yet: a vector index needs vectors to train on."""
+    """Return the reason why an index cannot be built yet: a vector index needs vectors to train on."""
     return None if _can_train(spec, table, None) else "no row has a vector yet"
 
 

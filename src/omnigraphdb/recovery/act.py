@@ -33,14 +33,14 @@ _log = get_logger(__name__)
 
 
 class Power(StrEnum):
-    """What a recoverer may do."""
+    """The permitted actions of a recoverer."""
 
     FORWARD_ONLY = "forward_only"
     FULL = "full"
 
 
 class Outcome(StrEnum):
-    """What became of a pending operation."""
+    """The outcome of a pending operation."""
 
     ROLLED_FORWARD = "rolled_forward"
     ROLLED_BACK = "rolled_back"
@@ -118,23 +118,23 @@ def roll_forward(operation: GatheredOperation) -> bool:
 
 
 def _change(operation: GatheredOperation) -> Change:
-    """The change that makes an operation visible; a group gets a commit for each of its writes, in one swap."""
+    """Build the change that makes an operation visible; a group gets a commit for each of its writes, in one swap."""
     if not operation.sidecar.members:
         return _single_change(operation)
-    *before, last = (_member_change(operation, one) for one in operation.sidecar.members)
+    *before, last = (_member_change(operation, member) for member in operation.sidecar.members)
     return replace(last, before=tuple(before))
 
 
 def _member_change(operation: GatheredOperation, member: Sidecar) -> Change:
-    moved = {s.pin.table_key for s in operation.facts.observed if s.head > s.visible}
-    pins = [pin for pin in member.tables if pin.table_key in moved]
-    made = draft_commit(operation.committer, member.operation_id)
+    moved_keys = {s.pin.table_key for s in operation.facts.observed if s.head > s.visible}
+    pins = [pin for pin in member.tables if pin.table_key in moved_keys]
+    draft = draft_commit(operation.committer, member.operation_id)
     return Change(
         branch=operation.branch,
         branch_incarnation=operation.sidecar.branch_incarnation,
         updates=tuple(_make_member_update(operation, pin) for pin in pins),
         expected={**operation.sidecar.read_set, **{pin.table_key: pin.expected for pin in pins}},
-        draft=replace(made, message=member.message, group=operation.id),
+        draft=replace(draft, message=member.message, group=operation.id),
         operation=member.operation,
     )
 
@@ -146,29 +146,33 @@ def _make_member_update(operation: GatheredOperation, pin: Pin) -> Update:
 
 
 def _single_change(operation: GatheredOperation) -> Change:
-    moved = [seen for seen in operation.facts.observed if seen.head > seen.visible]
+    moved_tables = [seen for seen in operation.facts.observed if seen.head > seen.visible]
     missing = [
         r for r in operation.sidecar.registrations if r.table_key not in operation.snapshot.entries
     ]
     # A renamed table is published under its new key, by its registration.
-    taken = {r.table_path for r in operation.sidecar.registrations}
-    standing = [
+    registered_paths = {r.table_path for r in operation.sidecar.registrations}
+    live_tombstones = [
         t for t in operation.sidecar.tombstones if t.table_key in operation.snapshot.entries
     ]
     expected = dict(operation.sidecar.read_set)
     expected |= {seen.pin.table_key: seen.visible for seen in operation.facts.observed}
     expected |= {r.table_key: Version(0) for r in missing}
-    expected |= {t.table_key: Version(t.version - 1) for t in standing}
+    expected |= {t.table_key: Version(t.version - 1) for t in live_tombstones}
     return Change(
         branch=operation.branch,
         branch_incarnation=operation.sidecar.branch_incarnation,
         updates=(
-            *(_make_update(operation, seen) for seen in moved if seen.pin.table_path not in taken),
+            *(
+                _make_update(operation, seen)
+                for seen in moved_tables
+                if seen.pin.table_path not in registered_paths
+            ),
             *(_make_registration(operation, r) for r in missing),
             *_list_pointer_updates(operation),
         ),
         registrations={r.table_key: r.table_path for r in missing},
-        tombstones={t.table_key: t.version for t in standing},
+        tombstones={t.table_key: t.version for t in live_tombstones},
         expected=expected,
         draft=_draft(operation),
         merged_commits=operation.sidecar.merged_commits,
@@ -178,9 +182,9 @@ def _single_change(operation: GatheredOperation) -> Change:
 
 def _draft(operation: GatheredOperation) -> Draft:
     sidecar = operation.sidecar
-    made = draft_commit(operation.committer, operation.id, sidecar.merge_source)
+    draft = draft_commit(operation.committer, operation.id, sidecar.merge_source)
     return replace(
-        made,
+        draft,
         agreed=sidecar.agreed,
         message=sidecar.message,
         batch_id=sidecar.batch_id,
@@ -207,14 +211,14 @@ def _update(operation: GatheredOperation, table: TableKey, at: TableAt) -> Updat
 
 
 def _list_pointer_updates(operation: GatheredOperation) -> list[Update]:
-    found = []
+    updates = []
     for pointer in operation.sidecar.pointer_updates:
         path = pointer.path or operation.snapshot.entry(pointer.table_key).at.path
         at = TableAt(path=path, branch=pointer.branch, version=pointer.version)
         entry = operation.snapshot.entries.get(pointer.table_key)
         if entry is None or entry.at != at:
-            found.append(Update(table_key=pointer.table_key, at=at, row_count=pointer.row_count))
-    return found
+            updates.append(Update(table_key=pointer.table_key, at=at, row_count=pointer.row_count))
+    return updates
 
 
 def _find_rival_commit(operation: GatheredOperation) -> CommitId | None:
@@ -226,20 +230,20 @@ def _find_rival_commit(operation: GatheredOperation) -> CommitId | None:
         return own
     entries = state.snapshot.entries
     dropped = {tombstone.table_key for tombstone in operation.sidecar.tombstones}
-    reached = all(
+    all_reached = all(
         (entry := entries.get(seen.pin.table_key)) is not None and entry.version >= seen.head
         for seen in operation.facts.observed
         if seen.pin.table_key not in dropped
     )
-    if not reached or not is_reached(operation.sidecar, state.snapshot):
+    if not all_reached or not is_reached(operation.sidecar, state.snapshot):
         _log.warning("recovery.lost_publish", operation=operation.id)
         return None
     # Recoverers of earlier releases record only their actor; the head may be a later writer's by now.
     newest = next(iter(state.lineage.listed(actor=RECOVERY_ACTOR, limit=1)), None)
-    known = find_recovery_commit(state, operation.id) or newest
+    commit = find_recovery_commit(state, operation.id) or newest
     return (
-        known.id
-        if known is not None
+        commit.id
+        if commit is not None
         else publish_lineage_only(operation.committer, operation.id, operation.branch)
     )
 
@@ -293,7 +297,7 @@ def finish_discard(operation: GatheredOperation) -> None:
 
 
 def _visible_commit(operation: GatheredOperation) -> CommitId:
-    """Give the commit that made it visible: its own, else one that recovery publishes for it."""
+    """Return the commit that made the operation visible: its own, or else a commit that recovery publishes for it."""
     own = operation.sidecar.commit_id
     if own is not None and operation.state.shows(own) is not None:
         return own

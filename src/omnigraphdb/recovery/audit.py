@@ -32,7 +32,7 @@ AUDIT_SCHEMA: Final = pa.schema(
 
 
 class RecoveryKind(StrEnum):
-    """How recovery ended an operation; the stored spelling only ever grows."""
+    """The way in which recovery ended an operation; the set of stored spellings only ever grows."""
 
     ROLLED_FORWARD = "RolledForward"
     ROLLED_BACK = "RolledBack"
@@ -61,10 +61,10 @@ class Audit:
     table: Rows
 
     def record(self, *rows: AuditRow) -> None:
-        """Add rows of operations that have none; two recoverers leave one row for each."""
+        """Add rows of operations without a row; two recoverers leave one row for each operation."""
         for _ in range(1 + PUBLISH_RETRIES_MAX):
-            known = {one.operation_id for one in self.rows()}
-            missing = [row for row in rows if row.operation_id not in known]
+            recorded = {row.operation_id for row in self.rows()}
+            missing = [row for row in rows if row.operation_id not in recorded]
             if not missing:
                 return
             try:
@@ -86,18 +86,18 @@ class Audit:
         self.table.swap(image, rows)
 
     def rows(self) -> tuple[AuditRow, ...]:
-        """Every row, oldest first."""
+        """List every row, oldest first."""
         if not self.table.exists():
             return ()
-        found = self.table.load(None).rows
-        position = found.schema.get_field_index("created_at")
-        plain = found.set_column(position, "created_at", found["created_at"].cast(pa.int64()))
+        rows = self.table.load(None).rows
+        position = rows.schema.get_field_index("created_at")
+        plain = rows.set_column(position, "created_at", rows["created_at"].cast(pa.int64()))
         return tuple(sorted((_decode_row(row) for row in plain.to_pylist()), key=_age))
 
     def rolled_back(self) -> frozenset[OperationId]:
-        """The operations that were rolled back: nothing of them may ever become visible."""
-        back = (row for row in self.rows() if row.kind is RecoveryKind.ROLLED_BACK)
-        return frozenset(row.operation_id for row in back)
+        """List the operations that were rolled back: nothing of them may ever become visible."""
+        matches = (row for row in self.rows() if row.kind is RecoveryKind.ROLLED_BACK)
+        return frozenset(row.operation_id for row in matches)
 
 
 def _age(row: AuditRow) -> tuple[int, str]:

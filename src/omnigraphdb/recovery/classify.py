@@ -1,4 +1,4 @@
-"""What happened to each table and what recovery does with the operation: pure functions."""
+"""The state of each table of an operation, and the decision of recovery on the operation: pure functions."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,7 +9,7 @@ from omnigraphdb.values import dataclass
 
 
 class Ownership(StrEnum):
-    """Who made the commits between the visible version and HEAD."""
+    """The share of the operation in the commits between the visible version and HEAD."""
 
     UNKNOWN = "unknown"
     """Sidecars before version 3 do not record their commits."""
@@ -40,7 +40,7 @@ class Observed:
 
 
 class Finding(StrEnum):
-    """How far the operation got on one table."""
+    """The progress of the operation on one table."""
 
     NO_MOVEMENT = "NoMovement"
     ALREADY_VISIBLE = "AlreadyVisible"
@@ -99,8 +99,8 @@ def _classify_expected_length(seen: Observed) -> Finding:
 
 
 def _classify_unexpected(seen: Observed) -> Finding:
-    one = seen.head == seen.visible + 1
-    return Finding.UNEXPECTED_AT_P1 if one else Finding.UNEXPECTED_MULTISTEP
+    is_one_step = seen.head == seen.visible + 1
+    return Finding.UNEXPECTED_AT_P1 if is_one_step else Finding.UNEXPECTED_MULTISTEP
 
 
 # ---- the whole operation
@@ -116,14 +116,14 @@ class TablesDecision(StrEnum):
 
 def decide_tables(findings: Iterable[Finding]) -> TablesDecision:
     """Roll forward only when every table reached its target."""
-    found = set(findings)
-    if Finding.INVARIANT_VIOLATION in found:
+    distinct = set(findings)
+    if Finding.INVARIANT_VIOLATION in distinct:
         return TablesDecision.ABORT
-    return TablesDecision.ROLL_FORWARD if found <= REACHED else TablesDecision.ROLL_BACK
+    return TablesDecision.ROLL_FORWARD if distinct <= REACHED else TablesDecision.ROLL_BACK
 
 
 class Decision(StrEnum):
-    """What recovery does with an operation."""
+    """The action that recovery takes on an operation."""
 
     ABORT = "abort"
     ROLL_FORWARD = "roll forward"
@@ -160,7 +160,7 @@ class Facts:
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether everything it wrote is visible, whoever published it."""
+        """Whether all of its changes are visible, by any publisher."""
         if not self.sidecar.table_keys or not self.is_reached:
             return False
         if self.sidecar.knows_its_commits:
@@ -169,7 +169,7 @@ class Facts:
 
 
 def decide(facts: Facts) -> Decision:
-    """Decide what recovery does with an operation; a recorded decision is final."""
+    """Decide the action that recovery takes on an operation; a recorded decision is final."""
     recorded = facts.sidecar.recorded
     if recorded is not None and recorded.decision is Decided.DISCARD:
         return Decision.GIVEN_UP
@@ -192,7 +192,7 @@ def decide(facts: Facts) -> Decision:
 
 def _decide_untouched(facts: Facts) -> Decision:
     """Decide for tables without a commit of it: it never began, or it ended long ago when pins are past it."""
-    passed = any(seen.visible > seen.pin.expected for seen in facts.observed)
-    if passed and not facts.sidecar.knows_its_commits:
+    is_pin_passed = any(seen.visible > seen.pin.expected for seen in facts.observed)
+    if is_pin_passed and not facts.sidecar.knows_its_commits:
         return Decision.STALE
     return Decision.ROLL_BACK if facts.has_leftovers else Decision.DISCARD

@@ -63,17 +63,17 @@ def publish_lineage_only(
 ) -> CommitId:
     """Publish a recovery commit without table changes, with the lineage that a merge brings.
 
-    If an earlier recoverer published one for this operation, that commit is the answer.
+    If an earlier recoverer published a commit for this operation, that commit is the answer.
     """
-    found = find_recovery_commit(committer.manifest.current(branch), operation_id)
-    if found is not None:
-        return found.id
+    existing = find_recovery_commit(committer.manifest.current(branch), operation_id)
+    if existing is not None:
+        return existing.id
     if merge is None:
         return publish_commit(
             committer, Change(branch=branch, draft=draft_commit(committer, operation_id))
         )
-    made = replace(draft_commit(committer, operation_id, merge.merge_source), agreed=merge.agreed)
-    change = Change(branch=branch, draft=made, merged_commits=merge.merged_commits)
+    draft = replace(draft_commit(committer, operation_id, merge.merge_source), agreed=merge.agreed)
+    change = Change(branch=branch, draft=draft, merged_commits=merge.merged_commits)
     if find_published_operation(merge, committer.manifest.current(branch)) is None:
         change = replace(change, operation=merge.operation)
     return publish_commit(committer, change)
@@ -109,12 +109,12 @@ def _list_member_rows(operation: GatheredOperation, last: CommitId, now: int) ->
         return
     state = operation.committer.manifest.current(operation.branch)
     for member in operation.sidecar.members:
-        made = find_recovery_commit(state, member.operation_id)
+        recovery_commit = find_recovery_commit(state, member.operation_id)
         own = member.commit_id is not None and state.shows(member.commit_id)
-        if made is None and not own:
+        if recovery_commit is None and not own:
             # It left the group, or was named anew when it was prepared again, after this sidecar was armed.
             continue
-        commit = made.id if made is not None else own.id if own else last
+        commit = recovery_commit.id if recovery_commit is not None else own.id if own else last
         outcomes = [
             TableOutcome(table_key=p.table_key, from_version=p.expected, to_version=p.post_commit)
             for p in member.tables

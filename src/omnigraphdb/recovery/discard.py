@@ -52,7 +52,7 @@ def discard_operation(
             )
         left = _leaves(committer, audit, sidecar, held_locks)
         held_locks.require(f"the discarding of {operation_id}")
-        # Whoever comes when this process is dead completes the discarding instead of the operation.
+        # A recoverer that comes when this process is dead completes the discarding instead of the operation.
         committer.sidecars.record(sidecar.decided(Recorded(decision=Decided.DISCARD)))
         return _record_discard(committer, audit, operation_id, sidecar, left, held_locks)
 
@@ -91,7 +91,7 @@ def _branch(committer: Committer, sidecar: Sidecar | None) -> BranchName:
     return BranchName(branch) if branch in committer.manifest.rows.branches() and branch else MAIN
 
 
-# ---- what it leaves
+# ---- leftovers of the operation
 
 
 def _leaves(

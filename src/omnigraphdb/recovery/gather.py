@@ -52,7 +52,7 @@ class GatheredOperation:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is visible there."""
+        """The visible snapshot of its branch."""
         return self.state.snapshot
 
     @property
@@ -131,9 +131,11 @@ def _is_completed(
 
 def find_recovery_commit(state: BranchState, operation_id: OperationId) -> GraphCommit | None:
     """Find the commit by which an earlier recoverer ended this operation; of a group, the last one."""
-    made = state.lineage.listed(actor=RECOVERY_ACTOR)
-    named = (commit for commit in made if operation_id in (commit.operation_id, commit.group))
-    return next(named, None)
+    recovery_commits = state.lineage.listed(actor=RECOVERY_ACTOR)
+    matches = (
+        commit for commit in recovery_commits if operation_id in (commit.operation_id, commit.group)
+    )
+    return next(matches, None)
 
 
 def _may_complete(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
@@ -145,14 +147,14 @@ def _may_complete(sidecar: Sidecar, state: BranchState, staging: StagingAction) 
 
 
 def _is_key_free(write: Sidecar, state: BranchState) -> bool:
-    taken = find_published_operation(write, state)
-    return taken is None or taken.operation_id == write.operation_id
+    published = find_published_operation(write, state)
+    return published is None or published.operation_id == write.operation_id
 
 
 def find_published_operation(sidecar: Sidecar, state: BranchState) -> Operation | None:
-    """Find what its branch shows under its idempotency key."""
-    asked = sidecar.operation
-    return None if asked is None else find_operation(state, asked.actor, asked.key)
+    """Find the operation that its branch shows under its idempotency key."""
+    draft = sidecar.operation
+    return None if draft is None else find_operation(state, draft.actor, draft.key)
 
 
 def _is_alive(committer: Committer, sidecar: Sidecar) -> bool:
@@ -194,13 +196,13 @@ def _has_leftovers(
     committer: Committer, sidecar: Sidecar, snapshot: Snapshot, staging: StagingAction
 ) -> bool:
     """Whether tables or schema files exist that only this operation made."""
-    made = (
+    paths = (
         registration.table_path
         for registration in sidecar.registrations
         if registration.created and registration.table_key not in snapshot.entries
     )
     return staging is not StagingAction.NOTHING or any(
-        committer.tables.exists(path) for path in made
+        committer.tables.exists(path) for path in paths
     )
 
 
@@ -220,9 +222,9 @@ def table_path(pin: Pin, snapshot: Snapshot) -> str:
 
 def _entry(pin: Pin, snapshot: Snapshot) -> Entry | None:
     """Find the visible table of a pin by its key, or by its path when the table was renamed."""
-    found = snapshot.entries.get(pin.table_key)
-    if found is not None:
-        return found
+    entry = snapshot.entries.get(pin.table_key)
+    if entry is not None:
+        return entry
     return next((e for e in snapshot.entries.values() if e.at.path == pin.table_path), None)
 
 
@@ -252,7 +254,7 @@ class _PinReader:
         return self._moved(head, is_fork) if head > self._visible else self._unmoved(head, is_fork)
 
     def _is_unadopted(self) -> bool | None:
-        """Whether the Lance branch of the pin exists and the manifest does not use it; None when it does not exist."""
+        """Check that the manifest does not use the Lance branch of the pin; None when the branch does not exist."""
         branch = self._pin.table_branch
         if branch is None or (self._entry is not None and self._entry.at.branch == branch):
             return False
@@ -268,50 +270,53 @@ class _PinReader:
         )
 
     def _moved(self, head: Version, is_fork: bool) -> Observed:
-        made = self._commits(self._visible, head)
-        last = made[-1] if made else None
+        transactions = self._commits(self._visible, head)
+        last = transactions[-1] if transactions else None
         at = TableAt(path=self._path, branch=self._pin.table_branch, version=head)
         return Observed(
             pin=self._pin,
             head=head,
             visible=self._visible,
             is_fork=is_fork,
-            ownership=self._ownership(made),
+            ownership=self._ownership(transactions),
             is_restored=last is not None and self._restores_visible(last),
             is_whole=self._tables.find_cut(at) is None,
         )
 
-    def _restores_visible(self, one: TransactionInfo) -> bool:
+    def _restores_visible(self, transaction: TransactionInfo) -> bool:
         """Whether a commit is a restore of this operation's recovery to the version that is visible now.
 
         A recoverer that slept past its lease may have restored a version that others have replaced since.
         """
-        return one.restored == self._visible and self._is_ours(one)
+        return transaction.restored == self._visible and self._is_ours(transaction)
 
-    def _ownership(self, made: Sequence[TransactionInfo]) -> Ownership:
+    def _ownership(self, transactions: Sequence[TransactionInfo]) -> Ownership:
         if not self._sidecar.knows_its_commits:
             return Ownership.UNKNOWN
-        ours = [self._is_ours(one) for one in made]
+        ours = [self._is_ours(transaction) for transaction in transactions]
         if all(ours):
             return Ownership.ALL
         # A commit that cannot be read may be ours: recovery must neither leave it in place nor show it.
-        unread = any(one.uuid is None for one in made)
+        unread = any(transaction.uuid is None for transaction in transactions)
         return Ownership.SOME if any(ours) or unread else Ownership.NONE
 
     def _shows_ours(self) -> bool:
         """Whether a commit of this operation is visible and no later visible commit replaced all rows."""
         if not self._sidecar.knows_its_commits or self._visible <= self._pin.expected:
             return False
-        shown = False
-        for one in self._commits(self._pin.expected, self._visible):
-            if self._is_ours(one):
-                shown = one.operation != _RESTORE
-            elif one.operation in _REPLACING:
-                shown = False
-        return shown
+        is_shown = False
+        for transaction in self._commits(self._pin.expected, self._visible):
+            if self._is_ours(transaction):
+                is_shown = transaction.operation != _RESTORE
+            elif transaction.operation in _REPLACING:
+                is_shown = False
+        return is_shown
 
-    def _is_ours(self, one: TransactionInfo) -> bool:
-        return one.operation_id == self._sidecar.operation_id or one.uuid in self._pin.uuids
+    def _is_ours(self, transaction: TransactionInfo) -> bool:
+        return (
+            transaction.operation_id == self._sidecar.operation_id
+            or transaction.uuid in self._pin.uuids
+        )
 
     def _commits(self, after: Version, upto: Version) -> tuple[TransactionInfo, ...]:
         return self._tables.transactions(self._path, self._pin.table_branch, after, upto)

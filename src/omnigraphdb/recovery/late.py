@@ -23,16 +23,18 @@ _log = get_logger(__name__)
 
 def are_late(past_pin: Sequence[TransactionInfo], rolled_back: Collection[OperationId]) -> bool:
     """Whether all commits past a pin belong to operations that were rolled back."""
-    return bool(past_pin) and all(one.operation_id in rolled_back for one in past_pin)
+    return bool(past_pin) and all(
+        transaction.operation_id in rolled_back for transaction in past_pin
+    )
 
 
 def list_past_pin(tables: Tables, at: TableAt, head: Version) -> Sequence[TransactionInfo]:
     """Read the commits past a pin; a late request may have created one without those before it."""
-    found = tables.transactions(at.path, at.branch, at.version, head)
-    if all(one.operation is not None for one in found):
-        return found
-    listed = {one.version for one in tables.versions(at.path, at.branch)}
-    return [one for one in found if one.version in listed]
+    transactions = tables.transactions(at.path, at.branch, at.version, head)
+    if all(transaction.operation is not None for transaction in transactions):
+        return transactions
+    listed = {info.version for info in tables.versions(at.path, at.branch)}
+    return [transaction for transaction in transactions if transaction.version in listed]
 
 
 def undo_late(
@@ -46,7 +48,7 @@ def undo_late(
     at, tables = entry.at, committer.tables
     head = tables.head(at.path, at.branch)
     if head == at.version:
-        # What was past the pin was work in progress.
+        # The commits past the pin were work in progress.
         return True
     past_pin = list_past_pin(tables, at, head)
     ended = audit.rolled_back() | _list_unknown(committer, branch, past_pin)
@@ -82,9 +84,11 @@ def _list_unknown(
     An operation of this branch is pending from before its first commit until the branch shows it, or is rolled back.
     Main is never made again.
     """
-    named = {one.operation_id for one in past_pin if one.operation_id is not None}
-    if branch == MAIN or not named:
+    operation_ids = {
+        transaction.operation_id for transaction in past_pin if transaction.operation_id is not None
+    }
+    if branch == MAIN or not operation_ids:
         return frozenset()
     pending = {sidecar.operation_id for sidecar in committer.sidecars.pending()}
     commits = committer.manifest.current(branch).lineage.commits
-    return frozenset(named - pending - {commit.operation_id for commit in commits})
+    return frozenset(operation_ids - pending - {commit.operation_id for commit in commits})

@@ -42,7 +42,7 @@ _KEPT = UNTOUCHED | (REACHED - {Finding.ROLLED_PAST_EXPECTED})
 
 
 def roll_back(operation: GatheredOperation) -> None:
-    """Restore the tables, remove what only this operation made, publish the restored versions, record."""
+    """Restore the tables, remove the tables of this operation alone, publish the restored versions, record."""
     operation, recorded = _record_decision(operation)
     fail(Failpoint.ROLLBACK_DECIDED)
     operation, recorded = _restore_moved(operation, recorded)
@@ -63,10 +63,10 @@ def _list_moved(operation: GatheredOperation) -> Iterator[Observed]:
 
 
 def _record_decision(operation: GatheredOperation) -> tuple[GatheredOperation, Recorded]:
-    """Record the decision and what it undoes, before the first destructive act."""
-    known = operation.sidecar.recorded
-    if known is not None and (known.outcomes or known.restored):
-        return operation, known
+    """Record the decision and the outcomes that it undoes, before the first destructive act."""
+    recorded = operation.sidecar.recorded
+    if recorded is not None and (recorded.outcomes or recorded.restored):
+        return operation, recorded
     return _record_restored(
         operation, Recorded(decision=Decided.ROLL_BACK, outcomes=tuple(_outcomes(operation)))
     )
@@ -113,7 +113,7 @@ def _may_write_late(operation: GatheredOperation, pin: Pin) -> bool:
 def _restore_moved(
     operation: GatheredOperation, recorded: Recorded
 ) -> tuple[GatheredOperation, Recorded]:
-    """Restore what moved and what could still move; each restore is recorded before the next begins."""
+    """Restore the tables that moved or could still move; each restore is recorded before the next begins."""
     for seen in (*_list_moved(operation), *_list_still_movable(operation)):
         if seen.is_fork and not _may_write_late(operation, seen.pin):
             continue
@@ -125,7 +125,7 @@ def _restore_moved(
 
 
 def _last_late(operation: GatheredOperation, seen: Observed) -> Version:
-    """The last version that a late PUT could create: a group puts all of its versions at the same time."""
+    """Return the last version that a late PUT could create: a group puts all of its versions at the same time."""
     is_group = operation.sidecar.writer_kind is WriterKind.GROUP
     if is_group and _may_write_late(operation, seen.pin):
         return seen.pin.post_commit
@@ -162,8 +162,8 @@ def _restore(operation: GatheredOperation, seen: Observed) -> Version:
 
 
 def _is_fork_missing(operation: GatheredOperation, seen: Observed) -> bool:
-    placed = operation.snapshot.entry(seen.pin.table_key).at.branch
-    return not seen.is_fork and placed != seen.pin.table_branch
+    branch = operation.snapshot.entry(seen.pin.table_key).at.branch
+    return not seen.is_fork and branch != seen.pin.table_branch
 
 
 def _first_write(operation: GatheredOperation, pin: Pin) -> TableWrite:
@@ -175,18 +175,20 @@ def _first_write(operation: GatheredOperation, pin: Pin) -> TableWrite:
 def _repin(operation: GatheredOperation, recorded: Recorded) -> CommitId:
     """Publish the restored versions, unless an earlier recoverer did."""
     pins = operation.snapshot.pins
-    behind = {
+    versions_to_pin = {
         table: version
         for table, version in recorded.restored.items()
         if pins.get(table, version) < version
     }
-    if not behind:
+    if not versions_to_pin:
         return publish_lineage_only(operation.committer, operation.id, operation.branch)
     change = Change(
         branch=operation.branch,
         branch_incarnation=operation.sidecar.branch_incarnation,
-        updates=tuple(_make_repin(operation, table, version) for table, version in behind.items()),
-        expected={table: pins[table] for table in behind},
+        updates=tuple(
+            _make_repin(operation, table, version) for table, version in versions_to_pin.items()
+        ),
+        expected={table: pins[table] for table in versions_to_pin},
         draft=draft_commit(operation.committer, operation.id),
     )
     return publish_commit(operation.committer, change)
@@ -198,7 +200,7 @@ def _make_repin(operation: GatheredOperation, table: TableKey, version: Version)
     return Update(table_key=table, at=at, row_count=operation.committer.tables.open(at).count())
 
 
-# ---- what only this operation made
+# ---- tables of this operation alone
 
 
 def drop_created(operation: GatheredOperation, restored: Collection[TableKey] = ()) -> None:
@@ -238,7 +240,9 @@ def _is_unowned(operation: GatheredOperation, registration: Registration) -> boo
     """Whether this operation made the table, and no branch's manifest and no other operation names its path."""
     path = registration.table_path
     rivals = (
-        one for one in operation.committer.sidecars.pending() if one.operation_id != operation.id
+        sidecar
+        for sidecar in operation.committer.sidecars.pending()
+        if sidecar.operation_id != operation.id
     )
     claimed = {r.table_path for rival in rivals for r in rival.registrations}
     if not registration.created or path in claimed:
@@ -248,15 +252,15 @@ def _is_unowned(operation: GatheredOperation, registration: Registration) -> boo
     return not any(
         incarnation.path == path
         for branch in branches
-        for named in _table_history(manifest, branch)
-        for incarnation in named
+        for incarnations in _table_history(manifest, branch)
+        for incarnation in incarnations
     )
 
 
 def _table_history(
     manifest: Manifest, branch: BranchName
 ) -> Iterable[tuple[TableIncarnation, ...]]:
-    """The tables that a branch names; none when the branch was deleted since the branches were listed."""
+    """List the tables that a branch names; none when the branch was deleted since the branches were listed."""
     try:
         return manifest.load(branch).table_history.by_key.values()
     except NotFoundError:

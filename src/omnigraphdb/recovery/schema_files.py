@@ -48,7 +48,7 @@ class Staging:
 
 
 class StagingAction(StrEnum):
-    """What to do with them."""
+    """The action on the staged schema files."""
 
     NOTHING = "nothing"
     PROMOTE = "promote"
@@ -64,14 +64,14 @@ def decide_staging(staging: Staging) -> StagingAction:
         return StagingAction.NOTHING
     if staging.is_covered:
         return StagingAction.HOLD_BACK if staging.staged is None else StagingAction.PROMOTE
-    stands = staging.live is not None and staging.live.tables == staging.visible
+    is_live_current = staging.live is not None and staging.live.tables == staging.visible
     is_placing = staging.is_source_placed or SCHEMA_PG not in staging.files
     if is_placing and staging.staged is not None:
         # The source text is put in place first, so the schema change was published.
         return StagingAction.PROMOTE
     if len(staging.files) < len(SCHEMA_FILES):
         # The writer died while it staged them, or one of them reached the store after the others were removed.
-        return StagingAction.REMOVE if stands else StagingAction.REFUSE
+        return StagingAction.REMOVE if is_live_current else StagingAction.REFUSE
     return _decide_by_tables(staging)
 
 
@@ -109,14 +109,14 @@ def read_staging(objects: Objects, snapshot: Snapshot, *, is_covered: bool) -> S
     staged = {name: objects.read(staging_path(name)) for name in SCHEMA_FILES}
     present = frozenset(name for name, text in staged.items() if text is not None)
     live = {name: objects.read(name) for name in SCHEMA_FILES} if present else {}
-    standing = _summarise(live)
+    live_summary = _summarise(live)
     return Staging(
         files=present,
         staged=_summarise({name: staged[name] or live.get(name) for name in SCHEMA_FILES}),
-        live=standing,
+        live=live_summary,
         visible=frozenset(snapshot.entries),
         is_covered=is_covered,
-        is_source_placed=standing is None
+        is_source_placed=live_summary is None
         and SCHEMA_PG in present
         and staged[SCHEMA_PG] == live[SCHEMA_PG],
     )

@@ -28,7 +28,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A pending operation and the decision on it; a `problem` when it, or what it names, cannot be read.
+    """A pending operation and the decision on it; a `problem` when it, or a file that it names, cannot be read.
 
     An operation with a `holder` is not interrupted: its writer is alive.
     """
@@ -99,7 +99,7 @@ class Recovery:
         raise make_unplaced_error()
 
     def roll_back_refused(self, operation_id: OperationId, held_locks: HeldLocks) -> None:
-        """Roll back a refused write of the caller, who holds its locks; raises unless nothing of it is left."""
+        """Roll back a refused write of the caller, which holds its locks; raise unless nothing of the write is left."""
         try:
             outcome = self._recover_refused(operation_id, held_locks)
         except OmniError as error:
@@ -117,19 +117,19 @@ class Recovery:
                 pass
 
     def undo_late(self, branch: BranchName, table: TableKey) -> bool:
-        """Undo late commits past the pin of a table; says whether nothing is past the pin any more.
+        """Undo late commits past the pin of a table; return whether nothing is past the pin any more.
 
-        Whoever holds the lock is waited for: what lies past the pin may be a part of its work.
+        The removal waits for the holder of the lock: the commits past the pin may be a part of its work.
         """
-        known = self.committer.manifest.current(branch).snapshot.entries.get(table)
-        if known is None:
+        earlier = self.committer.manifest.current(branch).snapshot.entries.get(table)
+        if earlier is None:
             return False
-        key = lock_key(table, known.at.branch)
+        key = lock_key(table, earlier.at.branch)
         with self.committer.locks.acquire(
             [key], Activity("the removal of a late commit")
         ) as held_locks:
             entry = self.committer.manifest.current(branch).snapshot.entries.get(table)
-            if entry is None or entry.at.branch != known.at.branch:
+            if entry is None or entry.at.branch != earlier.at.branch:
                 return False
             return undo_late(self.committer, self.audit, branch, entry, held_locks)
 
@@ -138,32 +138,33 @@ class Recovery:
         if sidecar is not None:
             return self._recover_locked(sidecar, held_locks, Power.FULL)
         kinds = {row.operation_id: row.kind for row in self.audit.rows()}
-        forward = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
-        return Outcome.ROLLED_FORWARD if forward else Outcome.GONE
+        is_completed = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
+        return Outcome.ROLLED_FORWARD if is_completed else Outcome.GONE
 
     # ---- forecast
 
     def forecast(self) -> tuple[Pending, ...]:
-        """Decide for every pending operation without acting; changes nothing and takes no lock."""
-        forecasts = (self._forecast_one(one) for one in self.committer.sidecars.inventory())
+        """Decide for every pending operation without acting; nothing is changed and no lock is taken."""
+        forecasts = (self._forecast_one(sidecar) for sidecar in self.committer.sidecars.inventory())
         return tuple(pending for pending in forecasts if pending is not None)
 
-    def _forecast_one(self, one: Sidecar | SidecarUnreadable) -> Pending | None:
-        if isinstance(one, SidecarUnreadable):
-            return Pending(operation_id=operation_of(one.path), problem=one.reason)
-        holder = self.committer.locks.holder(one.lock_keys)
-        known = Pending(operation_id=one.operation_id, sidecar=one, holder=holder)
+    def _forecast_one(self, sidecar: Sidecar | SidecarUnreadable) -> Pending | None:
+        if isinstance(sidecar, SidecarUnreadable):
+            return Pending(operation_id=operation_of(sidecar.path), problem=sidecar.reason)
+        holder = self.committer.locks.holder(sidecar.lock_keys)
+        pending = Pending(operation_id=sidecar.operation_id, sidecar=sidecar, holder=holder)
         if holder is not None:
-            return known
-        if self.committer.sidecars.find(one.operation_id) is None:
+            return pending
+        if self.committer.sidecars.find(sidecar.operation_id) is None:
             # Its writer ended it since the sidecars were listed.
             return None
         try:
             return replace(
-                known, decision=decide(gather(self.committer, self.audit, one, HeldLocks({})).facts)
+                pending,
+                decision=decide(gather(self.committer, self.audit, sidecar, HeldLocks({})).facts),
             )
         except OmniError as error:
-            return replace(known, problem=str(error))
+            return replace(pending, problem=str(error))
 
     # ---- each pending operation
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """One column as one array."""
+    """Return one column as one array."""
     combined = table[name].combine_chunks()
     if isinstance(combined, pa.ChunkedArray):
         return (

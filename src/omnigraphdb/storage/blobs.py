@@ -1,4 +1,4 @@
-"""Blob columns as Arrow: what callers stage, what they read, and what Lance stores in between."""
+"""Blob columns as Arrow: the forms that callers stage and read, and the form that Lance stores."""
 
 from enum import StrEnum
 from typing import Final
@@ -14,21 +14,21 @@ BLOB_INPUT: Final = pa.struct([pa.field("data", pa.large_binary()), pa.field("ur
 BLOB_DESCRIPTOR: Final = pa.struct(
     [pa.field("kind", pa.string()), pa.field("size", pa.uint64()), pa.field("uri", pa.string())]
 )
-"""What a read gives for a Blob column unless it asks for more; `size` of an external blob is null."""
+"""The form of a Blob column unless a read asks for more; `size` of an external blob is null."""
 
 _EXTERNAL: Final = pa.scalar(3, pa.uint8())
 """Lance's number for a blob that is only a URI; the others say where its bytes lie."""
 
 
 class BlobKind(StrEnum):
-    """Where a blob's bytes live."""
+    """The location of a blob's bytes: in the table, or at an external URI."""
 
     MANAGED = "managed"
     EXTERNAL = "external"
 
 
 class BlobForm(StrEnum):
-    """How a read gives a Blob column."""
+    """The form in which a read returns a Blob column."""
 
     DESCRIPTOR = "descriptor"
     """`BLOB_DESCRIPTOR`: no byte is read."""
@@ -57,8 +57,8 @@ def as_input(column: pa.Array, name: str) -> pa.Array:
     data = pc.struct_field(column, "data").cast(pa.large_binary())
     uri = pc.struct_field(column, "uri").cast(pa.string())
     present = column.is_valid()
-    one = pc.xor(data.is_valid(), uri.is_valid())
-    if not pc.all(pc.or_(pc.invert(present), one), min_count=0).as_py():
+    is_single = pc.xor(data.is_valid(), uri.is_valid())
+    if not pc.all(pc.or_(pc.invert(present), is_single), min_count=0).as_py():
         raise InternalError(
             f"blob column '{name}' has a value with neither or both of bytes and URI"
         )
@@ -66,7 +66,7 @@ def as_input(column: pa.Array, name: str) -> pa.Array:
 
 
 def as_descriptor(stored: pa.Array) -> pa.Array:
-    """Bring what Lance's scan gives for a Blob column into `BLOB_DESCRIPTOR`."""
+    """Convert a Blob column of a Lance scan into `BLOB_DESCRIPTOR`."""
     # Lance marks a null blob as a null struct; an empty one is a valid struct of size 0.
     external = is_external(stored)
     kind = pc.if_else(external, BlobKind.EXTERNAL.value, BlobKind.MANAGED.value)
@@ -85,8 +85,8 @@ def restage_blobs(stored: pa.Array, contents: list[bytes | None]) -> pa.Array:
     external = pc.fill_null(is_external(stored), False)
     data = pa.array(contents, pa.large_binary())
     uri = pc.if_else(external, pc.struct_field(stored, "blob_uri"), pa.scalar(None, pa.string()))
-    kept = pc.if_else(external, pa.scalar(None, pa.large_binary()), data)
-    return _struct(BLOB_INPUT, [kept, uri], stored.is_valid())
+    managed = pc.if_else(external, pa.scalar(None, pa.large_binary()), data)
+    return _struct(BLOB_INPUT, [managed, uri], stored.is_valid())
 
 
 def _struct(kind: pa.DataType, columns: list[pa.Array], present: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Cost counters: what an operation asked of the store, per context, free when nobody counts."""
+"""Cost counters: the requests of an operation to the store, per context. They are free when nobody counts."""
 
 import threading
 from collections import Counter
@@ -13,7 +13,7 @@ _R = TypeVar("_R")
 
 
 class Cost(StrEnum):
-    """What is counted; always after it succeeded."""
+    """The kinds of counted actions; each is counted after it succeeded."""
 
     TABLE_OPENS = "table_opens"
     TABLE_PROBES = "table_probes"
@@ -63,7 +63,7 @@ class Costs:
         return self._counts[cost]
 
     def as_dict(self) -> dict[str, int]:
-        """All counts that are not zero, by name."""
+        """Return all counts that are not zero, by name."""
         with self._lock:
             return {str(cost): count for cost, count in sorted(self._counts.items()) if count}
 
@@ -73,7 +73,7 @@ _current: ContextVar[Costs | None] = ContextVar("omnigraph_costs", default=None)
 
 @contextmanager
 def counting() -> Iterator[Costs]:
-    """Count what happens inside the block; a block inside a block counts for itself only."""
+    """Count the costs inside the block; a block inside a block counts for itself only."""
     costs = Costs()
     token = _current.set(costs)
     try:

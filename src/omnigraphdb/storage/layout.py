@@ -21,13 +21,13 @@ MANIFEST: Final = "__manifest"
 RECOVERY: Final = "__recovery"
 LOCKS: Final = "__locks"
 CONDITIONS: Final = "__locks/conditions.json"
-"""Created once, and never again: whether a second try is refused shows what conditions mean to the store."""
+"""Created once, and never again: the answer to a second try shows the meaning of conditions to the store."""
 OBJECT_GUARD: Final = f"{LOCKS}/objects#0"
 """Kernel lock under which local texts are replaced; named like a temporary file, so that no listing shows it."""
 
 RECLAIMED: Final = f"{LOCKS}/reclaimed.json"
-"""Written before versions of the manifest or of a table are removed: whoever knows a newest version by its neighbours looks
-again, and an examination takes a version that is missing for damage only while there is no such mark."""
+"""Written before versions of the manifest or of a table are removed: a reader that knows a newest version by its
+neighbours looks again, and an examination takes a missing version for damage only while there is no such mark."""
 
 NEWEST: Final = f"{LOCKS}/newest.json"
 """A version of the manifest that was the newest when it was folded: on a disk an opening follows the versions since then."""
@@ -49,7 +49,7 @@ REFS: Final = "_refs/branches"
 """Directory inside a table that holds the refs of its branches."""
 
 MEMORY_NAME: Final = "default"
-"""What `memory://` without a name stands for."""
+"""The name that `memory://` without a name stands for."""
 
 LEGACY_COMMITS: Final = "_graph_commits.lance"
 LEGACY_ACTORS: Final = "_graph_commit_actors.lance"
@@ -90,7 +90,7 @@ def sidecar_path(operation_id: str) -> str:
 
 
 def heartbeat_path(operation_id: str) -> str:
-    """The path of the heartbeat that a long load renews, so that cleanup spares its files."""
+    """Return the path of the heartbeat that a long load renews, so that cleanup spares its files."""
     return f"{STAGING_DIR}/{operation_id}.json"
 
 
@@ -100,7 +100,7 @@ def job_path(job_id: str) -> str:
 
 
 STORE_TIME: Final = f"{LOCKS}/time.json"
-"""What a process writes to learn the time of an object store: its contents mean nothing."""
+"""The file that a process writes to learn the time of an object store: its contents mean nothing."""
 
 
 def lock_name(key: str) -> str:
@@ -114,7 +114,7 @@ def lock_name(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where one graph lives: an absolute local path, or `scheme://bucket/prefix` without a final slash.
+    """The root of one graph: an absolute local path, or `scheme://bucket/prefix` without a final slash.
 
     A memory root is shared by all handles of one process under its name; Lance keeps tables in a memory of its
     own, which obstore cannot see, so texts and tables of such a root do not meet on one store.
@@ -154,7 +154,7 @@ class Root:
         return self.uri if self.is_local else self.uri.partition("://")[2].partition("/")[2]
 
     def at(self, path: str) -> str:
-        """The full URI of a path inside the root, as Lance takes it."""
+        """Return the full URI of a path inside the root, as Lance takes it."""
         return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
 
     def __str__(self) -> str:
@@ -201,8 +201,8 @@ def _from_file_uri(rest: str) -> Root:
     )
 
 
-def _remote(scheme: Scheme, rest: str, given: str) -> Root:
-    _refuse_unusable(scheme, rest, given)
+def _remote(scheme: Scheme, rest: str, uri: str) -> Root:
+    _refuse_unusable(scheme, rest, uri)
     container, _, path = rest.partition("/")
     # Joined to "/" first, so that dotted segments cannot climb out of the container.
     prefix = posixpath.normpath("/" + path).lstrip("/")
@@ -210,20 +210,20 @@ def _remote(scheme: Scheme, rest: str, given: str) -> Root:
     return Root(f"{scheme}://{name}" + (f"/{prefix}" if prefix else ""), scheme)
 
 
-def _refuse_unusable(scheme: Scheme, rest: str, given: str) -> None:
+def _refuse_unusable(scheme: Scheme, rest: str, uri: str) -> None:
     container = rest.partition("/")[0]
     if "@" in container:
         raise ConfigError(
-            f"'{redact(given)}' carries credentials, which no store reads from a URI",
+            f"'{redact(uri)}' carries credentials, which no store reads from a URI",
             hint="pass them as storage_options or through the environment",
         )
     if not container and scheme != "memory":
-        raise ConfigError(f"'{given}' names no bucket; write {scheme}://bucket/prefix")
+        raise ConfigError(f"'{uri}' names no bucket; write {scheme}://bucket/prefix")
     # Lance reads the text as a URL and the object store as a key: these characters mean two things.
     odd = sorted(set(re.findall(r"[?#%\\\x00-\x1f]", rest)))
     if odd:
         raise ConfigError(
-            f"'{redact(given)}' holds {' and '.join(repr(c) for c in odd)}, which a bucket path "
+            f"'{redact(uri)}' holds {' and '.join(repr(c) for c in odd)}, which a bucket path "
             "cannot carry safely; choose another prefix"
         )
 
@@ -236,6 +236,6 @@ def redact(uri: str) -> str:
     authority, slash, path = rest.partition("/")
     if "@" in authority:
         authority = "***@" + authority.rpartition("@")[2]
-    shown = f"{scheme}://{authority}{slash}{path}"
-    query = urlsplit(shown).query
-    return shown.replace(f"?{query}", "?***") if query else shown
+    text = f"{scheme}://{authority}{slash}{path}"
+    query = urlsplit(text).query
+    return text.replace(f"?{query}", "?***") if query else text

@@ -40,7 +40,7 @@ class Recent(Generic[_K, _V]):
             return value
 
     def newest(self, fits: Callable[[_K], bool]) -> _V | None:
-        """Give the value used last among those whose key fits."""
+        """Return the last used value among the entries whose key fits."""
         with self._lock:
             return next((self._cached[key] for key in reversed(self._cached) if fits(key)), None)
 

@@ -35,9 +35,9 @@ class History:
     @classmethod
     def of(cls, rows: pa.Table, *, last_key: str, fragments: int) -> "History":
         """Make a history of rows that are in memory."""
-        made = cls(lambda: rows, last_key=last_key, fragments=fragments)
-        made._rows = rows
-        return made
+        history = cls(lambda: rows, last_key=last_key, fragments=fragments)
+        history._rows = rows
+        return history
 
     @property
     def is_read(self) -> bool:
@@ -82,7 +82,7 @@ class Image:
 
     @property
     def is_marked(self) -> bool:
-        """Whether this version carries the incarnation of its branch, and so do those that are made from it."""
+        """Whether this version, and so every version made from it, carries the incarnation of its branch."""
         return self.metadata.get(INCARNATION) == mark_of(self.incarnation)
 
     def load_history(self) -> None:
@@ -97,17 +97,17 @@ class Image:
 
 
 def mark_of(incarnation: Incarnation) -> str | None:
-    """The text by which versions carry an incarnation; None for main, which has only one."""
+    """Return the text by which versions carry an incarnation; None for main, which has only one."""
     return incarnation[-1][1] if incarnation else None
 
 
 def is_foreign(metadata: Mapping[str, str], incarnation: Incarnation) -> bool:
     """Whether a version of a branch descends from an earlier branch of the name.
 
-    A branch that was never written shows what its parent carries. Versions of earlier releases carry nothing.
+    A branch that was never written shows the mark that its parent carries. Versions of earlier releases carry no mark.
     """
-    carried = metadata.get(INCARNATION)
-    return carried is not None and carried not in {mark for _, mark in incarnation}
+    stored_mark = metadata.get(INCARNATION)
+    return stored_mark is not None and stored_mark not in {mark for _, mark in incarnation}
 
 
 def swap_rows(image: Image, rows: pa.Table, key: str, version: Version) -> Image:
@@ -132,13 +132,13 @@ def move_image(image: Image, version: Version) -> Image:
 
 
 def fit_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Bring rows into the stored column order; refuses other names and types."""
+    """Bring rows into the stored column order; refuse other names and types."""
     if set(rows.column_names) != set(schema.names):
         raise InternalError(f"rows have the columns {rows.column_names}, the table {schema.names}")
-    chosen = rows.select(schema.names)
-    if chosen.schema.types != schema.types:
-        raise InternalError(f"rows have the types {chosen.schema.types}, the table {schema.types}")
-    return pa.Table.from_arrays(chosen.columns, schema=schema)
+    ordered = rows.select(schema.names)
+    if ordered.schema.types != schema.types:
+        raise InternalError(f"rows have the types {ordered.schema.types}, the table {schema.types}")
+    return pa.Table.from_arrays(ordered.columns, schema=schema)
 
 
 def _derive_image(
@@ -157,10 +157,10 @@ def _derive_image(
 def _drop_old_keys(history: History | None, key: str, keys: pa.Array) -> History | None:
     if history is None or not history.is_read:
         return history
-    kept = _drop_keys(history.rows, key, keys)
-    if kept.num_rows == history.rows.num_rows:
+    remaining = _drop_keys(history.rows, key, keys)
+    if remaining.num_rows == history.rows.num_rows:
         return history
-    return History.of(kept, last_key=history.last_key, fragments=history.fragments)
+    return History.of(remaining, last_key=history.last_key, fragments=history.fragments)
 
 
 def _drop_keys(rows: pa.Table, key: str, keys: pa.Array) -> pa.Table:
@@ -244,12 +244,12 @@ class Rows(Protocol):
         ...
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
-        """Insert or replace rows by key from the state of `image`; returns the version that shows them.
+        """Insert or replace rows by key from the state of `image`; return the version that shows them.
 
         `RowContention` when another writer changed one of these rows since; nothing was written then.
         The version is `image.version + 1` unless a writer of other rows landed in between.
         A `guard` is the key of a row among these that every rival replaces too: contention on that row is enough, and
-        no other row is searched for. Where a history is not read, the caller knows that these rows replace none of it.
+        no other row is searched for. Where a history is not read, the caller knows that its rows are not replaced.
         """
         ...
 
@@ -277,36 +277,36 @@ class Rows(Protocol):
         ...
 
     def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:
-        """List the versions of a branch that can still be read, oldest first; reads none of them where it can."""
+        """List the readable versions of a branch, oldest first, without opening them where that is possible."""
         ...
 
     def foreign(self, branch: str | None) -> frozenset[Version]:
-        """The versions met so far that a late request of an earlier branch of the name created; they are not read.
+        """List the versions met so far that a late request of an earlier branch of the name created; they are not read.
 
-        A load looks at the newest version, and at those before it while they are foreign.
+        A load looks at the newest version, and at earlier versions while they are foreign.
         """
         ...
 
     def supersede(self, branch: str | None) -> None:
-        """Make a copy of what the branch shows its newest version, if that is foreign; `RowContention` when others moved it."""
+        """Put a copy of the shown version past a foreign newest one; `RowContention` when others moved the branch."""
         ...
 
     def has_version(self, branch: str | None, version: Version) -> bool:
-        """Tell whether a version can still be read, whatever is cached."""
+        """Check whether a version can still be read, without a cache."""
         ...
 
     def reclaim(
         self, branch: str | None, versions: Sequence[Version], *, dry_run: bool
     ) -> Reclaimed:
-        """Remove versions of a branch and the files only they use; with `dry_run`, count what would go."""
+        """Remove versions of a branch and the files that only they use; with `dry_run`, only count both."""
         ...
 
     def branches(self) -> Mapping[str, BranchRef]:
-        """The branches, by name, without main."""
+        """List the branches, by name, without main."""
         ...
 
     def branch_names(self) -> frozenset[str]:
-        """The names of the branches, without main; one listing, however many there are."""
+        """List the names of the branches, without main, by one listing."""
         ...
 
     def branch_marks(self) -> Mapping[str, Hashable]:

@@ -21,7 +21,7 @@ class Scratch:
     datasets: Datasets
 
     def new_id(self) -> str:
-        """A fresh part of a name."""
+        """Make a fresh part of a name."""
         return self.datasets.runtime.new_id()
 
     def write(self, path: str, rows: pa.Table) -> None:

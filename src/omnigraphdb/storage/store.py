@@ -84,13 +84,13 @@ def open_store(
         index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
     )
     conditions = Conditions(objects)
-    # Versions of the manifest are read once, as images; in one cache they would push out what tables need.
+    # Versions of the manifest are read once, as images; in one cache they would push out the data of tables.
     manifest_session = Session(
         index_cache_size_bytes=0, metadata_cache_size_bytes=MANIFEST_CACHE_BYTES
     )
     drafts = _open_drafts(root, objects, conditions, runtime) if unofficial else None
     counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
-    # Whoever removes versions of the manifest leaves a mark first.
+    # A process that removes versions of the manifest leaves a mark first.
     internal = Datasets(
         root,
         options,

@@ -148,9 +148,9 @@ class Table(Protocol):
         filter: Filter | None = None,
         row_id: bool = False,
     ) -> pa.Table:
-        """Find the closest rows by squared L2 distance among those that pass the filter; adds `_distance`.
+        """Find the closest rows by squared L2 distance among the rows that pass the filter; adds `_distance`.
 
-        An index gives entries of rows that were deleted, and of former vectors, as well, until it is built again.
+        An index gives entries of deleted rows, and of former vectors, as well, until it is built again.
         """
         ...
 
@@ -175,11 +175,11 @@ class Table(Protocol):
         ...
 
     def fragments(self) -> tuple[FragmentInfo, ...]:
-        """The fragments of this version, by id."""
+        """List the fragments of this version, by id."""
         ...
 
     def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
-        """The offsets of the deleted rows of some fragments, ascending; reads their deletion files only."""
+        """List the offsets of the deleted rows of some fragments, ascending; only their deletion files are read."""
         ...
 
     def row_ids(self, addresses: pa.Array) -> pa.Array:
@@ -195,11 +195,11 @@ class Table(Protocol):
         ...
 
     def indices(self) -> tuple[IndexInfo, ...]:
-        """The indices of this version, by name."""
+        """List the indices of this version, by name."""
         ...
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
-        """Fragments that no index of that kind on the column covers; all of them when there is none."""
+        """List the fragments that no index of that kind on the column covers; all of them without such an index."""
         ...
 
     @property
@@ -256,7 +256,7 @@ class Tables(Protocol):
         ...
 
     def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
-        """Read a file that is kept beside a table and is no part of it, or map a large one; None when there is none."""
+        """Read a file beside a table that is not a part of it, or map a large one; None when it does not exist."""
         ...
 
     def write_beside(self, path: str, name: str, data: bytes) -> None:
@@ -346,7 +346,7 @@ class Tables(Protocol):
     def stage_marked(
         self, at: TableAt, written: Sequence[Written], marked: Sequence[Marked]
     ) -> Staged:
-        """Describe one commit that removes the rows that workers marked and adds those that they wrote."""
+        """Describe one commit that removes the rows that workers marked and adds the rows that they wrote."""
         ...
 
     def stage_marked_takeover(
@@ -408,18 +408,18 @@ class Tables(Protocol):
         ...
 
     def read_contents(self, at: TableAt) -> VersionContents:
-        """Read the manifest of a version anew, whatever is cached: its rows, and its files."""
+        """Read the manifest of a version anew, without a cache: its rows, and its files."""
         ...
 
     def find_unreadable(self, path: str, file: NeededFile) -> str | None:
-        """Read a file that has no digest: all of a deletion file or a file of the manifest, the end of one of rows.
+        """Describe the error of reading a file that has no digest; None when it can be read.
 
-        Describes what prevents it; None when nothing does.
+        A deletion file and a file of the manifest are read whole, and the end of a file of rows.
         """
         ...
 
     def version_files(self, path: str, branch: str | None) -> Mapping[Version, str]:
-        """List the manifest files of one branch of a table, by version; opens none of them."""
+        """List the manifest files of one branch of a table by version, without opening them."""
         ...
 
     def hinted_version(self, path: str, branch: str | None) -> Version:
@@ -465,9 +465,9 @@ class Tables(Protocol):
     def stage_compaction(
         self, at: TableAt, rows_max: int | None = None, workers: Workers | None = None
     ) -> Staged | None:
-        """Stage a rewrite of small fragments and of those with deleted rows, here or by workers; None without a gain.
+        """Stage a rewrite of small fragments and fragments with deleted rows, here or by workers; None without a gain.
 
-        With `rows_max` only fragments with fewer rows are rewritten, whatever is deleted in others.
+        With `rows_max` only fragments with fewer rows are rewritten, and deleted rows in other fragments stay.
         """
         ...
 
@@ -545,7 +545,7 @@ class Tables(Protocol):
         ...
 
     def forks(self, path: str) -> Mapping[str, BranchRef]:
-        """The Lance branches of a table, by name."""
+        """List the Lance branches of a table, by name."""
         ...
 
     def drop_fork(self, path: str, branch: str) -> None:
@@ -559,7 +559,7 @@ class Tables(Protocol):
     def transactions(
         self, path: str, branch: str | None, after: Version, upto: Version
     ) -> tuple[TransactionInfo, ...]:
-        """The commits in (after, upto], oldest first."""
+        """Read the commits in (after, upto], oldest first."""
         ...
 
     def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:

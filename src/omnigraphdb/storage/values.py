@@ -67,7 +67,7 @@ class TableAt:
 
 
 class StagedKind(StrEnum):
-    """What a staged transaction does to its table."""
+    """The effect of a staged transaction on its table."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -111,7 +111,7 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A version that is made and not in the store yet: what it will be, and its manifest file."""
+    """A version that is made but not in the store yet: its position, and its manifest file."""
 
     landed: Landed
     file: bytes = field(repr=False)
@@ -144,7 +144,7 @@ class VersionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededFile:
-    """What Lance noted of a file that a version needs; an index segment is noted as one."""
+    """The facts that Lance noted of a file that a version needs; an index segment is noted as one file."""
 
     bytes: int | None
     deletions: tuple[str, int] | None = None
@@ -177,7 +177,7 @@ class IndexKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """An index to build over `fragments`; without them, over those that no index of that kind on the column covers."""
+    """An index to build over `fragments`; without them, over the fragments that no such index on the column covers."""
 
     column: str
     kind: IndexKind
@@ -198,9 +198,9 @@ class IndexInfo:
     segments: tuple[str, ...]
     dead: tuple[str, ...] = ()
     positions: bool = False
-    """Whether a text index stores the positions of terms."""
+    """True for a text index that stores the positions of terms."""
     damage: str | None = None
-    """Why reads cannot use it; a damaged index covers nothing."""
+    """The reason why reads cannot use it; a damaged index covers nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +248,7 @@ ColumnChange = AddColumn | DropColumn | RenameColumn
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What the rows of one fragment inherit from the rows they replace, encoded as a manifest keeps it."""
+    """The ids and versions that the rows of one fragment inherit from replaced rows, encoded as in a manifest."""
 
     row_ids: bytes = field(repr=False)
     created_versions: bytes = field(repr=False)
@@ -308,4 +308,4 @@ class MaintenanceTask:
     at: TableAt
     work: bytes = field(repr=False)
     weight: int = 0
-    """How long it takes, relative to other tasks."""
+    """Its duration, relative to other tasks."""

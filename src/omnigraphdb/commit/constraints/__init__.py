@@ -25,9 +25,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def violations(deltas: Deltas, committed: CommittedRows, catalog: Catalog) -> Violations:
-    """Every broken rule of the write, in the order values, uniqueness, endpoints, cardinality."""
+    """List every broken rule of the write, in the order values, uniqueness, endpoints, cardinality."""
     final = RowsAfterWrite(deltas=deltas, committed=committed, catalog=catalog)
-    found = Violations()
+    total = Violations()
     for rule in RULES:
-        found = found + rule(deltas, final)
-    return found
+        total = total + rule(deltas, final)
+    return total

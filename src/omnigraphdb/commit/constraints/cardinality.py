@@ -1,4 +1,4 @@
-"""How many edges leave one source, counted for every source the write touches."""
+"""The number of edges that leave one source, counted for every source the write touches."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,22 +13,22 @@ from omnigraphdb.storage.arrow import column
 
 
 def cardinality(deltas: Deltas, final: RowsAfterWrite) -> Violations:
-    """Every touched source that is still there has a count within bounds."""
-    found = Violations()
+    """Check that every touched source that still exists has a count within bounds."""
+    violations = Violations()
     for delta in deltas:
         if isinstance(delta.type, EdgeType) and not delta.type.cardinality.is_free:
-            found = found + edge_counts(delta, delta.type, final)
-    return found
+            violations = violations + edge_counts(delta, delta.type, final)
+    return violations
 
 
 def edge_counts(delta: TableDelta, edge: EdgeType, final: RowsAfterWrite) -> Violations:
-    """Every touched source of one edge type has a count within bounds."""
+    """Check that every touched source of one edge type has a count within bounds."""
     sources = find_touched_sources(delta, edge, final)
     if not len(sources):
         return Violations()
     missing = final.missing_nodes(edge.source, sources)
-    living = sources.filter(pc.invert(pc.is_in(sources, value_set=missing)))
-    counts = _counts(delta, edge, living, final)
+    existing = sources.filter(pc.invert(pc.is_in(sources, value_set=missing)))
+    counts = _counts(delta, edge, existing, final)
     return _find_violations(edge, counts, delta)
 
 
@@ -45,13 +45,13 @@ def find_touched_sources(delta: TableDelta, edge: EdgeType, final: RowsAfterWrit
 def _counts(
     delta: TableDelta, edge: EdgeType, sources: pa.Array, final: RowsAfterWrite
 ) -> pa.Table:
-    """Edges per source after the write; a source without any counts 0."""
-    kept = column(final.kept_where(edge.table_key, "src", sources, ["src"]), "src")
-    put = column(delta.rows, "src")
-    put = put.filter(pc.is_in(put, value_set=sources))
-    # Every source enters once more, so that one without edges is counted; that one is taken off again.
-    together = pa.table({"src": pa.concat_arrays([kept, put, sources])})
-    grouped = together.group_by("src").aggregate([("src", "count")])
+    """Count the edges per source after the write; a source without any counts 0."""
+    remaining = column(final.kept_where(edge.table_key, "src", sources, ["src"]), "src")
+    incoming = column(delta.rows, "src")
+    incoming = incoming.filter(pc.is_in(incoming, value_set=sources))
+    # Every source enters once more, so that a source without edges is counted; it is taken off again.
+    combined = pa.table({"src": pa.concat_arrays([remaining, incoming, sources])})
+    grouped = combined.group_by("src").aggregate([("src", "count")])
     return pa.table({"src": grouped["src"], "n": pc.subtract(grouped["src_count"], 1)})
 
 
@@ -61,10 +61,10 @@ def _find_violations(edge: EdgeType, counts: pa.Table, delta: TableDelta) -> Vio
     if bounds.high is not None:
         bad = pc.or_(bad, pc.greater(counts["n"], bounds.high))
     wrong = counts.filter(bad).sort_by("src")
-    shown = wrong.slice(0, delta.shown_max)
+    described = wrong.slice(0, delta.shown_max)
     problems = tuple(
         _problem(edge, source, n, delta)
-        for source, n in zip(shown["src"].to_pylist(), shown["n"].to_pylist(), strict=True)
+        for source, n in zip(described["src"].to_pylist(), described["n"].to_pylist(), strict=True)
     )
     return Violations(problems, wrong.num_rows)
 

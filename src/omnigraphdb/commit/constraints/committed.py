@@ -1,4 +1,4 @@
-"""The rows that rules look at: what is committed, and what will be there after the write."""
+"""The rows that rules look at: the committed rows, and the rows after the write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -19,11 +19,11 @@ class CommittedRows(Protocol):
     def where(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
-        """Rows whose column holds one of the values, with the named columns."""
+        """Read the rows whose column holds one of the values, with the named columns."""
         ...
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every row, with the named columns."""
+        """Read every row, with the named columns."""
         ...
 
 
@@ -36,12 +36,12 @@ class CommittedTables:
     def where(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
-        """Rows whose column holds one of the values."""
+        """Read the rows whose column holds one of the values."""
         rows = self.tables[table]
         return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every row."""
+        """Read every row."""
         return self.tables[table].select(list(columns))
 
 
@@ -56,20 +56,20 @@ class RowsAfterWrite:
     def kept_where(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
-        """Committed rows with such a value that stay as they are; `id` is always among the columns."""
-        wanted = _with_id(columns)
+        """Read the committed rows with such a value that stay as they are; `id` is always among the columns."""
+        with_id = _with_id(columns)
         delta = self.deltas.of(table)
         if (delta is not None and delta.replaces) or len(values) == 0:
-            return self._empty_rows(table, wanted)
-        return self._drop_touched(table, self.committed.where(table, name, values, wanted))
+            return self._empty_rows(table, with_id)
+        return self._drop_touched(table, self.committed.where(table, name, values, with_id))
 
     def kept(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every committed row that stays as it is."""
-        wanted = _with_id(columns)
+        """Read every committed row that stays as it is."""
+        with_id = _with_id(columns)
         delta = self.deltas.of(table)
         if delta is not None and delta.replaces:
-            return self._empty_rows(table, wanted)
-        return self._drop_touched(table, self.committed.all(table, wanted))
+            return self._empty_rows(table, with_id)
+        return self._drop_touched(table, self.committed.all(table, with_id))
 
     def _empty_rows(self, table: TableKey, columns: list[str]) -> pa.Table:
         return self.catalog.tables[table].schema.empty_table().select(columns)
@@ -81,7 +81,7 @@ class RowsAfterWrite:
         return rows.filter(pc.invert(pc.is_in(rows["id"], value_set=delta.touched)))
 
     def missing_nodes(self, type_name: str, ids: pa.Array) -> pa.Array:
-        """Which of the ids are no node of the type after the write."""
+        """List the ids that are not nodes of the type after the write."""
         table = node_key(type_name)
         delta = self.deltas.of(table)
         unknown = pc.unique(ids.drop_null())
@@ -89,8 +89,8 @@ class RowsAfterWrite:
             unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=delta.ids)))
         if not len(unknown):
             return unknown
-        found = column(self.kept_where(table, "id", unknown, ["id"]), "id")
-        return unknown.filter(pc.invert(pc.is_in(unknown, value_set=found)))
+        present = column(self.kept_where(table, "id", unknown, ["id"]), "id")
+        return unknown.filter(pc.invert(pc.is_in(unknown, value_set=present)))
 
 
 def _with_id(columns: Sequence[str]) -> list[str]:

@@ -20,17 +20,17 @@ _HOLDER = "holder id"
 
 def strict_inserts(deltas: Deltas, final: RowsAfterWrite) -> Violations:
     """Refuse appended rows whose id the table already has; merges and keyed inserts replace the row instead."""
-    found = Violations()
+    violations = Violations()
     for delta in deltas:
         if delta.kind is DeltaKind.APPEND and delta.rows.num_rows:
-            found = found + _existing(delta, final)
-    return found
+            violations = violations + _existing(delta, final)
+    return violations
 
 
 def _existing(delta: TableDelta, final: RowsAfterWrite) -> Violations:
     table = delta.type.table_key
-    there = column(final.committed.where(table, "id", delta.ids, ["id"]), "id")
-    if not len(there):
+    present = column(final.committed.where(table, "id", delta.ids, ["id"]), "id")
+    if not len(present):
         return Violations()
 
     def describe(row: int) -> str:
@@ -40,21 +40,21 @@ def _existing(delta: TableDelta, final: RowsAfterWrite) -> Violations:
             "merge updates"
         )
 
-    return of_rows(delta, pc.is_in(delta.ids, value_set=there), "W20", describe, None)
+    return of_rows(delta, pc.is_in(delta.ids, value_set=present), "W20", describe, None)
 
 
 def unique(deltas: Deltas, final: RowsAfterWrite) -> Violations:
-    """No two entities of a type share a full tuple, neither inside the write nor with what stays."""
-    found = Violations()
+    """Check that no two entities of a type share a full tuple, inside the write or with the remaining rows."""
+    violations = Violations()
     for delta in deltas:
         if delta.rows.num_rows:
             for group in delta.type.unique:
-                found = found + unique_group(delta, group, final)
-    return found
+                violations = violations + unique_group(delta, group, final)
+    return violations
 
 
 def unique_group(delta: TableDelta, group: Columns, final: RowsAfterWrite) -> Violations:
-    """No two entities share a tuple of one group of columns."""
+    """Check that no two entities share a tuple of one group of columns."""
     incoming = tuples(delta.rows, group.columns)
     if not incoming.num_rows:
         return Violations()
@@ -75,7 +75,7 @@ def unique_group(delta: TableDelta, group: Columns, final: RowsAfterWrite) -> Vi
 
 
 def tuples(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The tuples that count: columns made comparable, rows with a NULL left out, row numbers kept."""
+    """Return the tuples that count: columns made comparable, rows with a NULL left out, row numbers kept."""
     table = pa.table(
         {name: comparable(column(rows, name)) for name in columns}
         | {"id": rows["id"], _ROW: pa.array(np.arange(rows.num_rows), pa.int64())}
@@ -94,36 +94,40 @@ def comparable(values: pa.Array) -> pa.Array:
 
 
 def _find_duplicate_tuples(incoming: pa.Table, columns: Sequence[str]) -> dict[int, str]:
-    """Later rows of the write whose tuple an earlier one has, with the id of the first holder."""
+    """Find later rows of the write whose tuple an earlier row has, with the id of the first holder."""
     grouped = incoming.group_by(list(columns), use_threads=False).aggregate(
         [("id", "first"), (_ROW, "min"), (_ROW, "list"), (_ROW, "count")]
     )
     several = grouped.filter(pc.greater(grouped[f"{_ROW}_count"], 1))
     return {
         row: first
-        for first, least, rows in zip(
+        for first, first_row, rows in zip(
             several["id_first"].to_pylist(),
             several[f"{_ROW}_min"].to_pylist(),
             several[f"{_ROW}_list"].to_pylist(),
             strict=True,
         )
         for row in rows
-        if row != least
+        if row != first_row
     }
 
 
 def _find_committed_tuples(
     delta: TableDelta, incoming: pa.Table, group: Columns, final: RowsAfterWrite
 ) -> dict[int, str]:
-    """Rows of the write whose tuple a row that stays has, with the id of that holder."""
+    """Find rows of the write whose tuple a remaining row has, with the id of that holder."""
     probe = group.columns[0]
     values = _either_zero(pc.unique(column(delta.rows, probe).drop_null()))
-    kept = final.kept_where(delta.type.table_key, probe, values, group.columns)
-    if not kept.num_rows:
+    remaining = final.kept_where(delta.type.table_key, probe, values, group.columns)
+    if not remaining.num_rows:
         return {}
-    held = tuples(kept, group.columns).drop([_ROW]).rename_columns([*group.columns, _HOLDER])
-    met = incoming.join(held, keys=list(group.columns), join_type="inner", use_threads=False)
-    return dict(zip(met[_ROW].to_pylist(), met[_HOLDER].to_pylist(), strict=True))
+    holders = (
+        tuples(remaining, group.columns).drop([_ROW]).rename_columns([*group.columns, _HOLDER])
+    )
+    duplicates = incoming.join(
+        holders, keys=list(group.columns), join_type="inner", use_threads=False
+    )
+    return dict(zip(duplicates[_ROW].to_pylist(), duplicates[_HOLDER].to_pylist(), strict=True))
 
 
 def _either_zero(values: pa.Array) -> pa.Array:

@@ -29,14 +29,14 @@ class Violations:
         return self.total > 0
 
     def error(self) -> OmniError:
-        """The error these violations deserve."""
+        """Build the error of these violations."""
         return data_error(self.problems[:PROBLEMS_SHOWN_MAX], total=self.total)
 
 
 def of_rows(
     delta: TableDelta, mask: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
 ) -> Violations:
-    """One violation per marked row of a change, by id."""
+    """Make one violation per marked row of a change, by id."""
     marked = pc.indices_nonzero(pc.fill_null(mask, False))
     return of_indices(delta, marked, rule, describe, name)
 
@@ -44,10 +44,10 @@ def of_rows(
 def of_indices(
     delta: TableDelta, rows: pa.Array, rule: str, describe: Callable[[int], str], name: str | None
 ) -> Violations:
-    """One violation per row number of a change, by id; only those shown are described."""
+    """Make one violation per row number of a change, by id; only the first few of them are described."""
     if len(rows) == 0:
         return Violations()
-    shown = first_by_id(delta, rows)
+    described = first_by_id(delta, rows)
     problems = tuple(
         delta.origin(row).problem(
             rule,
@@ -58,33 +58,33 @@ def of_indices(
             value=_spell_value(delta, name, row, row_id),
         )
         for row, row_id in zip(
-            shown, delta.ids.take(pa.array(shown, pa.int64())).to_pylist(), strict=True
+            described, delta.ids.take(pa.array(described, pa.int64())).to_pylist(), strict=True
         )
     )
     return Violations(problems, len(rows))
 
 
 def _spell_value(delta: TableDelta, name: str | None, row: int, row_id: str) -> str | None:
-    """The value that breaks a rule, of several properties separated by commas; without a property it is the id."""
+    """Spell the value that breaks a rule, several values separated by commas; without a property it is the id."""
     if name is None:
         return shorten(row_id)
-    names = [_ENDS.get(one, one) for one in name.split(", ")]
+    names = [_ENDS.get(property_name, property_name) for property_name in name.split(", ")]
     if not set(names) <= set(delta.rows.column_names):
         return None
-    return ", ".join(shorten(cell(delta, one, row)) for one in names)
+    return ", ".join(shorten(cell(delta, property_name, row)) for property_name in names)
 
 
 def first_by_id(delta: TableDelta, rows: pa.Array) -> list[int]:
-    """Row numbers in the order of their ids: as many as are shown."""
-    shown = min(delta.shown_max, len(rows))
-    order = pc.sort_indices(delta.ids.take(rows)).slice(0, shown)
+    """List row numbers in the order of their ids, only as many as are described."""
+    count = min(delta.shown_max, len(rows))
+    order = pc.sort_indices(delta.ids.take(rows)).slice(0, count)
     numbers: list[int] = rows.take(order).to_pylist()
     return numbers
 
 
 def cell(delta: TableDelta, name: str, row: int) -> object:
-    """One value of a change as JSON spells it."""
-    found = column(delta.rows.select([name]).slice(row, 1), name)
+    """Return one value of a change as JSON spells it."""
+    values = column(delta.rows.select([name]).slice(row, 1), name)
     declared = delta.type.properties.get(name)
-    value: object = json_column(found, declared.type)[0] if declared else found[0].as_py()
+    value: object = json_column(values, declared.type)[0] if declared else values[0].as_py()
     return value

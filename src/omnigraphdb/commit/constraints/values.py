@@ -23,26 +23,26 @@ _BEYOND = 10**30
 
 def values(deltas: Deltas, _final: RowsAfterWrite) -> Violations:
     """Check every value rule of every incoming row."""
-    found = Violations()
+    violations = Violations()
     for delta in deltas:
         for name in sorted(delta.type.properties):
-            found = found + value_violations(delta, delta.type.properties[name])
-    return found
+            violations = violations + value_violations(delta, delta.type.properties[name])
+    return violations
 
 
 def value_violations(delta: TableDelta, property_: Property) -> Violations:
-    """The value rules of one property."""
-    found = Violations()
+    """Check the value rules of one property."""
+    violations = Violations()
     for rule in value_rules(delta.type, property_):
-        found = found + rule(delta)
-    return found
+        violations = violations + rule(delta)
+    return violations
 
 
 ValueRule = Callable[[TableDelta], Violations]
 
 
 def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
-    """The rules that each value of a property keeps, in the order they are reported."""
+    """List the rules that each value of a property keeps, in the order they are reported."""
     yield lambda delta: check_required(delta, property_)
     if property_.type.is_enum:
         yield lambda delta: enum(delta, property_)
@@ -56,7 +56,7 @@ def value_rules(type_: TableType, property_: Property) -> Iterator[ValueRule]:
 
 
 def check_required(delta: TableDelta, property_: Property) -> Violations:
-    """No NULL where the type has no `?`."""
+    """Check that there is no NULL where the type has no `?`."""
     if property_.type.nullable or delta.nulls_reported:
         return Violations()
     name = f"{delta.type.name}.{property_.name}"
@@ -67,14 +67,14 @@ def check_required(delta: TableDelta, property_: Property) -> Violations:
 
 
 def enum(delta: TableDelta, property_: Property) -> Violations:
-    """A value, or each item of a list, is in the set."""
+    """Check that a value, or each item of a list, is in the set."""
     allowed = property_.type.enum_values
-    found = column(delta.rows, property_.name)
-    bad = pc.and_(pc.is_valid(found), pc.invert(pc.is_in(found, value_set=pa.array(allowed))))
+    texts = column(delta.rows, property_.name)
+    bad = pc.and_(pc.is_valid(texts), pc.invert(pc.is_in(texts, value_set=pa.array(allowed))))
 
     def describe(row: int) -> str:
         value = str(cell(delta, property_.name, row))
-        near = [one for one in allowed if one.lower() == value.lower()]
+        near = [candidate for candidate in allowed if candidate.lower() == value.lower()]
         case = f"; it differs only by case from '{near[0]}'" if near else ""
         return (
             f"invalid enum value '{shorten(value)}' for {delta.type.name}.{property_.name}: "
@@ -85,20 +85,20 @@ def enum(delta: TableDelta, property_: Property) -> Violations:
 
 
 def in_range(delta: TableDelta, rule: Range) -> Violations:
-    """Bounds are inclusive, NULL is exempt, NaN never fits."""
-    found = column(delta.rows, rule.property)
-    bad = pa.array(np.zeros(len(found), dtype=bool))
+    """Check inclusive bounds; NULL is exempt, NaN never fits."""
+    numbers = column(delta.rows, rule.property)
+    bad = pa.array(np.zeros(len(numbers), dtype=bool))
     if rule.low is not None:
-        bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(found, rule.low, math.ceil)), False))
+        bad = pc.or_(bad, pc.fill_null(pc.less(*_comparable(numbers, rule.low, math.ceil)), False))
     if rule.high is not None:
         bad = pc.or_(
-            bad, pc.fill_null(pc.greater(*_comparable(found, rule.high, math.floor)), False)
+            bad, pc.fill_null(pc.greater(*_comparable(numbers, rule.high, math.floor)), False)
         )
     if delta.type.properties[rule.property].type.scalar in FLOATS:
-        bad = pc.or_(bad, pc.fill_null(pc.is_nan(found), False))
+        bad = pc.or_(bad, pc.fill_null(pc.is_nan(numbers), False))
 
     def describe(row: int) -> str:
-        value = found[row].as_py()
+        value = numbers[row].as_py()
         bound = _bound(rule, value)
         return f"@range violation on {delta.type.name}.{rule.property}: {shorten(value)} is {bound}"
 
@@ -106,19 +106,19 @@ def in_range(delta: TableDelta, rule: Range) -> Violations:
 
 
 def _comparable(
-    found: pa.Array, bound: int | float, whole: Callable[[float], int]
+    numbers: pa.Array, bound: int | float, whole: Callable[[float], int]
 ) -> tuple[pa.Array, pa.Scalar]:
-    """Column and bound in one type: floats at the precision of the column, integers exactly.
+    """Convert column and bound to one type: floats at the precision of the column, integers exactly.
 
-    Between two integers a bound moves to the next one inside, which is what `whole` finds.
+    Between two integers a bound moves to the next integer inside, which `whole` finds.
     """
-    if pa.types.is_floating(found.type):
-        return found, pa.scalar(float(bound), found.type)
+    if pa.types.is_floating(numbers.type):
+        return numbers, pa.scalar(float(bound), numbers.type)
     exact = whole(max(-_BEYOND, min(bound, _BEYOND)))
-    if -(2**63) <= exact < 2**63 and found.type != pa.uint64():
-        return found.cast(pa.int64()), pa.scalar(exact, pa.int64())
+    if -(2**63) <= exact < 2**63 and numbers.type != pa.uint64():
+        return numbers.cast(pa.int64()), pa.scalar(exact, pa.int64())
     digits = pa.decimal128(38, 0)
-    return found.cast(digits), pa.scalar(Decimal(exact), digits)
+    return numbers.cast(digits), pa.scalar(Decimal(exact), digits)
 
 
 def _bound(rule: Range, value: object) -> str:
@@ -130,9 +130,9 @@ def _bound(rule: Range, value: object) -> str:
 
 
 def matches(delta: TableDelta, rule: Check) -> Violations:
-    """The pattern is found somewhere in the text; NULL is exempt."""
-    found = column(delta.rows, rule.property)
-    bad = pc.fill_null(pc.invert(pc.match_substring_regex(found, rule.pattern)), False)
+    """Check that the pattern occurs somewhere in the text; NULL is exempt."""
+    texts = column(delta.rows, rule.property)
+    bad = pc.fill_null(pc.invert(pc.match_substring_regex(texts, rule.pattern)), False)
 
     def describe(row: int) -> str:
         value = shorten(cell(delta, rule.property, row))

@@ -1,4 +1,4 @@
-"""Lance branches of one table: listing, creating, dropping; none of it moves a HEAD."""
+"""Lance branches of one table: listing, creating and dropping them, without moving a HEAD."""
 
 import copy
 import os
@@ -99,19 +99,19 @@ def base_outside(datasets: Datasets, at: TableAt) -> str | None:
     """Find the root in which a branch looks for the files it shares, when it is another root."""
     if datasets.root.is_memory:
         return None
-    here = datasets.uri(at.path)
+    table_uri = datasets.uri(at.path)
     for base in datasets.at(at).base_paths().values():
-        if not _is_within(str(base.path), here, datasets.root):
+        if not _is_within(str(base.path), table_uri, datasets.root):
             return str(base.path).removesuffix(f"/{branch_path(at.path, base.name or None)}")
     return None
 
 
-def _is_within(address: str, here: str, root: Root) -> bool:
-    if address == here or address.startswith(f"{here}/"):
+def _is_within(address: str, directory: str, root: Root) -> bool:
+    if address == directory or address.startswith(f"{directory}/"):
         return True
     # A root may be opened by a name that links to it.
     return root.is_local and f"{os.path.realpath(address)}/".startswith(
-        f"{os.path.realpath(here)}/"
+        f"{os.path.realpath(directory)}/"
     )
 
 
@@ -136,10 +136,10 @@ def incarnation(datasets: Datasets, objects: Objects, path: str, branch: str | N
     """Read the incarnation of a branch; main has only one."""
     if branch is None:
         return MAIN_INCARNATION
-    found = ref(datasets, objects, path, branch)
-    if found is None:
+    branch_ref = ref(datasets, objects, path, branch)
+    if branch_ref is None:
         raise TableNotFound(str(datasets.location(path, branch)), "branch")
-    return found.incarnation
+    return branch_ref.incarnation
 
 
 def create(
@@ -153,19 +153,19 @@ def create(
 ) -> LanceDataset:
     """Create a branch; `ForkExists` distinguishes a ref from files that a former branch left.
 
-    Lance refuses both and changes nothing, but does not say which it found.
+    Lance refuses both and changes nothing, but does not say which of them exists.
     """
     _require_name(name)
     try:
         with translate_faults(StoreAction.CREATE, datasets.location(path, name, version)):
             # A handle of its own: this call borrows it mutably, and other threads could not use a shared one.
-            own = copy.copy(datasets.any(path, None))
-            return own.create_branch(name, (source, version))
+            handle = copy.copy(datasets.any(path, None))
+            return handle.create_branch(name, (source, version))
     except OmniError as error:
-        taken = None if _is_store_out_of_order(error) else _taken(datasets, objects, path, name)
-        if taken is None:
+        conflict = None if _is_store_out_of_order(error) else _taken(datasets, objects, path, name)
+        if conflict is None:
             raise
-        raise taken from error
+        raise conflict from error
 
 
 def _is_store_out_of_order(error: OmniError) -> bool:
@@ -175,7 +175,7 @@ def _is_store_out_of_order(error: OmniError) -> bool:
 
 
 def _taken(datasets: Datasets, objects: Objects, path: str, name: str) -> ForkExists | None:
-    """Find what prevents a new branch: a ref, or files without one."""
+    """Find the obstacle to a new branch: a ref, or files without a ref."""
     if ref(datasets, objects, path, name) is not None:
         return ForkExists(path, name, has_ref=True)
     if datasets.exists(path, name):
@@ -185,7 +185,7 @@ def _taken(datasets: Datasets, objects: Objects, path: str, name: str) -> ForkEx
 
 
 def drop(datasets: Datasets, objects: Objects, path: str, name: str) -> None:
-    """Remove a branch and its files; nothing to do when there is no ref."""
+    """Remove a branch and its files; do nothing when there is no ref."""
     dataset = copy.copy(datasets.any(path, None))
     try:
         retry_dropped_refs(

@@ -31,15 +31,17 @@ def change_columns(
     fields = _by_name(dataset.lance_schema, stored)
     before = frozenset(fields)
     free_id = dataset.max_field_id + 1
-    for one in changes:
-        _apply(fields, one, free_id)
-        if isinstance(one, AddColumn):
+    for change in changes:
+        _apply(fields, change, free_id)
+        if isinstance(change, AddColumn):
             # Lance takes a stored name under a new field id for a mistake; a second step may add it.
-            _require(one.field.name not in before, f"column '{one.field.name}' was there before")
-        free_id += len(fields[one.field.name]) if isinstance(one, AddColumn) else 0
+            _require(
+                change.field.name not in before, f"column '{change.field.name}' was there before"
+            )
+        free_id += len(fields[change.field.name]) if isinstance(change, AddColumn) else 0
     ordered = [proto for name in sorted(fields, key=_position) for proto in fields[name]]
     schema = LanceSchema._from_protos(metadata, *ordered)
-    if not any(isinstance(one, AddColumn) for one in changes):
+    if not any(isinstance(change, AddColumn) for change in changes):
         return LanceOperation.Project(schema)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     return LanceOperation.Merge(fragments, schema, preserves_nullability=True)
@@ -63,8 +65,8 @@ def _apply(fields: dict[str, tuple[bytes, ...]], change: ColumnChange, free_id: 
             fields[to] = (_rename_field(head, to), *children)
 
 
-def _require(holds: bool, message: str) -> None:
-    if not holds:
+def _require(condition: bool, message: str) -> None:
+    if not condition:
         raise InternalError(
             f"a column change does not fit the table: {message}; nothing was staged"
         )

@@ -46,7 +46,7 @@ def commit(
     dataset = datasets.at(base)
     fence = _require_next_version(base.version) if lock is not None and lock.exclusive else None
     location = datasets.location(base.path, base.branch, base.version)
-    # Files first: a manifest must never be more durable than what it names.
+    # Files first: a manifest must never be more durable than the files that it names.
     datasets.settle(base.path)
     try:
         with translate_faults(StoreAction.WRITE, location):
@@ -72,7 +72,7 @@ def name_operation(
 def transaction_infos(
     datasets: Datasets, path: str, branch: str | None, after: Version, upto: Version
 ) -> tuple[TransactionInfo, ...]:
-    """Read the commits in (after, upto], oldest first; what cannot be read is listed without its facts."""
+    """Read the commits in (after, upto], oldest first; an unreadable commit is listed without its facts."""
     versions = map(Version, range(after + 1, upto + 1))
     return tuple(_info(datasets, path, branch, version) for version in versions)
 
@@ -89,7 +89,7 @@ def _require_next_version(expected: Version) -> Callable[[int], AbstractContextM
 
 
 def resolve_failed(datasets: Datasets, base: TableAt, uuid: str, error: OmniError) -> Landed:
-    """Find out what a failed commit did: the answer of one that landed may have been lost."""
+    """Return a failed commit that landed all the same, since its answer may have been lost; else raise."""
     following = replace(base, version=Version(base.version + 1))
     try:
         head = datasets.head(base.path, base.branch)
@@ -119,8 +119,8 @@ def _prove(datasets: Datasets, base: TableAt, landed: LanceDataset, uuid: str) -
     """Require that the next version holds our transaction."""
     expected = base.version + 1
     with translate_faults(StoreAction.READ, datasets.location(base.path, base.branch, expected)):
-        found = _uuid_at(landed, Version(expected))
-    if found != uuid:
+        landed_uuid = _uuid_at(landed, Version(expected))
+    if landed_uuid != uuid:
         raise Interleaved(base.path, expected, None)
 
 
@@ -164,7 +164,7 @@ def _find_restored(transaction: Transaction) -> Version | None:
 def _readable(
     datasets: Datasets, path: str, branch: str | None, version: Version
 ) -> Transaction | None:
-    """Read one transaction; None for one that is gone or that this release cannot spell."""
+    """Read one transaction; None when it was removed, or when this release cannot represent it."""
     try:
         with translate_faults(StoreAction.READ, datasets.location(path, branch, version)):
             return _read_transaction(datasets.any(path, branch), version)

@@ -32,8 +32,8 @@ def compact(
     """Rewrite small and holey fragments; None when there is nothing to gain.
 
     Lance keeps fragments apart that are covered by different indices, so that indices are brought up to date
-    before, and what a rewrite uncovers is indexed again after. B-trees lose the rewritten fragments; text and vector
-    indices keep them, with the entries of rows that were deleted or updated, which readers leave out.
+    before, and uncovered fragments are indexed again after. B-trees lose the rewritten fragments; text and vector
+    indices keep them, with the entries of deleted or updated rows, which readers leave out.
     """
     target = rows_max if rows_max is not None else fragment_rows(dataset.count_rows())
     plan = Compaction.plan(
@@ -42,17 +42,17 @@ def compact(
     )
     if not plan.tasks:
         return None
-    made = (worker or run_here(dataset, unofficial=False))(
+    rewrites = (worker or run_here(dataset, unofficial=False))(
         [RewriteWork(task) for task in plan.tasks]
     )
-    done = [one.result for one in made]
+    done = [rewrite.result for rewrite in rewrites]
     groups = _number_fragments(done, _next_fragment_id(dataset))
     old = {fragment.id for r in done for fragment in r.original_fragments}
     return Rewritten(
         operation=LanceOperation.Rewrite(groups, []),
         added=sum(len(r.new_fragments) for r in done),
         removed=len(old),
-        digests={key: digest for one in made for key, digest in one.digests.items()},
+        digests={key: digest for rewrite in rewrites for key, digest in rewrite.digests.items()},
     )
 
 
@@ -87,9 +87,11 @@ def releasable(dataset: LanceDataset) -> tuple[str, ...]:
     small = {info.id for info in fragment_infos(dataset) if info.physical_rows < target}
     segments = segment_fragments(dataset)
     bound = {f for covered in segments.values() if not covered <= small for f in covered}
-    apart = {uuid: covered for uuid, covered in segments.items() if covered and covered <= small}
-    joined = {f for run in _runs(order, small - bound) if _differ(run, apart) for f in run}
-    return tuple(uuid for uuid, covered in apart.items() if not covered.isdisjoint(joined))
+    separators = {
+        uuid: covered for uuid, covered in segments.items() if covered and covered <= small
+    }
+    joined = {f for run in _runs(order, small - bound) if _differ(run, separators) for f in run}
+    return tuple(uuid for uuid, covered in separators.items() if not covered.isdisjoint(joined))
 
 
 def _runs(order: list[int], free: set[int]) -> list[list[int]]:

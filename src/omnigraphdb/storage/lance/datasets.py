@@ -139,7 +139,7 @@ class Datasets:
         return None
 
     def is_there(self, at: TableAt) -> bool:
-        """Tell whether a version exists, whatever is cached."""
+        """Check whether a version exists, without the cache."""
         try:
             self.open_anew(at)
         except TableNotFound:
@@ -147,7 +147,7 @@ class Datasets:
         return True
 
     def open_anew(self, at: TableAt) -> LanceDataset:
-        """Open a version without the session, which may have cached a removed one, or one that was damaged since."""
+        """Open a version without the session, whose cache may hold a version that was removed or damaged since."""
         with translate_faults(StoreAction.OPEN, self.location(at.path, at.branch, at.version)):
             return lance.dataset(
                 self.uri(at.path, at.branch), version=at.version, storage_options=self.options
@@ -167,11 +167,11 @@ class Datasets:
     def latest(self, path: str, branch: str | None) -> LanceDataset:
         """Open HEAD."""
         mark = self.read_mark()
-        followed = self._follow(branch_path(path, branch), mark)
+        newest = self._follow(branch_path(path, branch), mark)
         with translate_faults(StoreAction.OPEN, self.location(path, branch)):
-            opened = self._open(path, branch, followed)
+            opened = self._open(path, branch, newest)
         at = TableAt(path=path, branch=branch, version=Version(opened.version))
-        if followed is None:
+        if newest is None:
             self._note_newest(at, mark)
         return self.keep(at, opened)
 
@@ -187,9 +187,9 @@ class Datasets:
         gaps, and leaves a mark before it does.
         """
         mark = self.read_mark()
-        followed = self._follow(branch_path(path, branch), mark)
-        if followed is not None:
-            return followed
+        newest = self._follow(branch_path(path, branch), mark)
+        if newest is not None:
+            return newest
         cached = self._cached.newest(lambda at: at.path == path and at.branch == branch)
         if cached is None:
             return Version(self.latest(path, branch).version)
@@ -211,11 +211,11 @@ class Datasets:
             self._newest[directory] = (mark, NewestVersion.at(self.root.at(directory), at.version))
 
     def _follow(self, directory: str, mark: "Mark") -> Version | None:
-        """Find the newest version from the one that was the newest before; None when a listing must tell."""
-        known = self._newest.get(directory) or self._find_noted(directory)
+        """Find the newest version by following the version that was newest before; None when a listing must tell."""
+        cached = self._newest.get(directory) or self._find_noted(directory)
         newest = None
-        if known is not None and known[0] == mark:
-            newest = known[1].follow()
+        if cached is not None and cached[0] == mark:
+            newest = cached[1].follow()
         if newest is None:
             return None
         self._newest[directory] = (mark, newest)
@@ -247,15 +247,15 @@ class Datasets:
         return mark, NewestVersion.at(self.root.at(directory), version)
 
     def read_mark(self) -> "Mark":
-        """Read what changes before any version of a table without gaps is removed."""
+        """Read the mark that changes before any version of a table without gaps is removed."""
         # Every read comes here, and a missing file is found out by `access` in half the time of `stat`.
         if self._mark_file is None or not os.access(self._mark_file, os.F_OK):
             return None
         try:
-            found = os.stat(self._mark_file)
+            status = os.stat(self._mark_file)
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns
 
     def is_newest(self, at: TableAt) -> bool:
         """Tell whether no version follows a pinned one; on a disk two look-ups, however many versions there are."""

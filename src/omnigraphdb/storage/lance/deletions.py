@@ -122,7 +122,7 @@ class DeletionReads:
             )
 
     def _scan_deleted(self, fragment: int, rows: int) -> Offsets:
-        """Find the deleted rows as those that a scan leaves out; for files that are not read here."""
+        """Find the deleted rows by a scan, which leaves them out; for files that are not read here."""
         with translate_faults(StoreAction.READ, self._location):
             part = [fragment_of(self._dataset, fragment)]
             scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=part)

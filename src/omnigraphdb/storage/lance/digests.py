@@ -1,4 +1,4 @@
-"""Digests of the files of a table: taken by whoever wrote a file, compared by whoever checks it."""
+"""Digests of the files of a table: the writer of a file takes them, and a check compares them."""
 
 import base64
 import os
@@ -13,7 +13,7 @@ from omnigraphdb.storage.layout import branch_path
 from omnigraphdb.storage.objects.faults import StoreAction
 
 Digests: TypeAlias = Mapping[str, str]
-"""XXH3-128 in base64 by the key of a file: what its commit notes in the manifest."""
+"""XXH3-128 in base64 by the key of a file, as its commit notes it in the manifest."""
 
 _DELETIONS: Final = "_deletions/"
 _BUFFER: Final = 1 << 18
@@ -33,9 +33,9 @@ def digest_key(name: str) -> str:
 
 
 def name_below_branch(path: str) -> str | None:
-    """The name of a data, deletion or index file below the directory of its branch; None for any other file."""
-    found = _NAME.search(path)
-    return None if found is None else found[0]
+    """Return the name of a data, deletion or index file below the directory of its branch; None for other files."""
+    match = _NAME.search(path)
+    return None if match is None else match[0]
 
 
 def digest_file(path: str) -> str:
@@ -54,17 +54,21 @@ def digest_new_files(location: TableLocation, names: Iterable[str]) -> dict[str,
     """Read files that were just written from the page cache; nothing on an object store, which would be asked again."""
     if not location.root.is_local:
         return {}
-    home = location.root.at(branch_path(location.path, location.branch))
+    directory = location.root.at(branch_path(location.path, location.branch))
     with translate_faults(StoreAction.READ, location):
         return {
-            digest_key(name): digest_file(f"{home}/{name}") for name in _with_blobs(home, names)
+            digest_key(name): digest_file(f"{directory}/{name}")
+            for name in _with_blobs(directory, names)
         }
 
 
-def _with_blobs(home: str, names: Iterable[str]) -> Iterator[str]:
-    """The files, and the large blobs that lie beside them in a directory of the same stem."""
+def _with_blobs(directory: str, names: Iterable[str]) -> Iterator[str]:
+    """List the files, and the large blobs that lie beside them in a directory of the same stem."""
     for name in names:
         yield name
-        beside = name.removesuffix(".lance")
-        if name.startswith(_DATA) and os.path.isdir(f"{home}/{beside}"):
-            yield from (f"{beside}/{blob}" for blob in sorted(os.listdir(f"{home}/{beside}")))
+        blob_directory = name.removesuffix(".lance")
+        if name.startswith(_DATA) and os.path.isdir(f"{directory}/{blob_directory}"):
+            yield from (
+                f"{blob_directory}/{blob}"
+                for blob in sorted(os.listdir(f"{directory}/{blob_directory}"))
+            )

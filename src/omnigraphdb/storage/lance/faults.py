@@ -26,7 +26,7 @@ from omnigraphdb.values import dataclass
 
 
 class FaultKind(StrEnum):
-    """What a foreign error means to a caller."""
+    """The meaning of a foreign error to a caller."""
 
     CONTENTION = "contention"
     FENCED = "fenced"
@@ -189,9 +189,9 @@ def error_of(
         case FaultKind.MISSING:
             return TableNotFound(str(location), "table")
         case FaultKind.FILE_MISSING if (
-            elsewhere := _find_foreign_root(message, location)
+            foreign_root := _find_foreign_root(message, location)
         ) is not None:
-            return make_moved_error(f"could not {action} {location}", elsewhere, location.root)
+            return make_moved_error(f"could not {action} {location}", foreign_root, location.root)
         case FaultKind.FILE_MISSING if (reclaimed := location.reclaimed()) is not None:
             return reclaimed
         case FaultKind.FILE_MISSING:
@@ -206,7 +206,7 @@ def error_of(
             return BranchInUse(location.branch or "main", _children(message), message)
         case FaultKind.REF_NAME:
             return UserInputError(
-                f"'{location.branch}' is no branch name: {message}; no changes were made"
+                f"'{location.branch}' is not a branch name: {message}; no changes were made"
             )
         case FaultKind.REF_TAKEN:
             return StorageError(
@@ -218,7 +218,7 @@ def error_of(
                 f"could not {action} {location}: branches kept disappearing while they were listed ({message}); "
                 "no changes were made",
                 storage_kind="transient",
-                hint="repeat it; if it stays, a file that is no ref lies among the refs: remove it",
+                hint="repeat it; if it stays, a file that is not a ref lies among the refs: remove it",
             )
         case FaultKind.DAMAGED:
             return StorageError(
@@ -246,10 +246,10 @@ def error_of(
             return storage_error(_with_errno(error, message), action, location.root, location.path)
 
 
-def make_moved_error(what: str, elsewhere: str, root: Root) -> StorageError:
+def make_moved_error(failure: str, foreign_root: str, root: Root) -> StorageError:
     """Make the error for a branch that keeps the former address of a moved graph."""
     return StorageError(
-        f"{what}: a branch keeps the address of the graph it was made in, '{elsewhere}', and the graph lies in "
+        f"{failure}: a branch keeps the address of the graph it was made in, '{foreign_root}', and the graph lies in "
         f"'{root}': its directory was moved or copied; nothing was changed",
         storage_kind="not_found",
         hint=f"run `omnigraphdb relocate {root}` (in Python: omnigraphdb.relocate('{root}')); until then main can be used, "
@@ -262,8 +262,8 @@ def _find_foreign_root(message: str, location: TableLocation) -> str | None:
     missing = _NOT_FOUND.search(message)
     if missing is None or not location.root.is_local:
         return None
-    before, found, _ = f"/{missing[1].lstrip('/')}".partition(f"/{location.path}/")
-    return before if found and before != location.root.uri.rstrip("/") else None
+    before, separator, _ = f"/{missing[1].lstrip('/')}".partition(f"/{location.path}/")
+    return before if separator and before != location.root.uri.rstrip("/") else None
 
 
 def clean_message(error: BaseException) -> str:

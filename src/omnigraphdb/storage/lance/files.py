@@ -1,4 +1,4 @@
-"""Files and versions of a table: what there is, what a version needs, and the removal of versions."""
+"""Files and versions of a table: listing both, the files that a version needs, and the removal of versions."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,38 +26,38 @@ from omnigraphdb.storage.values import (
 
 
 def versions(datasets: Datasets, path: str, branch: str | None) -> tuple[VersionInfo, ...]:
-    """List the versions of one branch of a table that still exist, oldest first; reads each of them."""
+    """List the versions of one branch of a table that still exist, oldest first; each of them is read."""
     dataset = datasets.latest(path, branch)
     with translate_faults(StoreAction.LIST, datasets.location(path, branch)):
-        listed = dataset.versions()
-    found = (
+        entries = dataset.versions()
+    infos = (
         VersionInfo(
-            version=Version(one["version"]),
+            version=Version(entry["version"]),
             # Lance gives local time without a zone.
-            created_us=us_of(cast(datetime, one["timestamp"]).astimezone()),
+            created_us=us_of(cast(datetime, entry["timestamp"]).astimezone()),
         )
-        for one in listed
+        for entry in entries
     )
-    return tuple(sorted(found, key=lambda info: info.version))
+    return tuple(sorted(infos, key=lambda info: info.version))
 
 
 def reclaim(
     datasets: Datasets,
     path: str,
     branch: str | None,
-    chosen: Sequence[Version],
+    selected: Sequence[Version],
     *,
     dry_run: bool,
 ) -> Reclaimed:
-    """Remove the chosen versions of one branch of a table, or count what would go.
+    """Remove versions of one branch of a table; with `dry_run`, only count the versions and their bytes.
 
     Lance keeps HEAD and versions that other branches forked from. Files of no version may belong to a writer that has
-    not committed yet: only those older than seven days are removed.
+    not committed yet: only files older than seven days are removed.
     """
-    if not chosen:
+    if not selected:
         return Reclaimed(versions=0, bytes=0)
     dataset = datasets.latest(path, branch)
-    names = [int(version) for version in chosen]
+    names = [int(version) for version in selected]
 
     def work() -> CleanupStats:
         if not dry_run:
@@ -77,7 +77,7 @@ def reclaim(
 
 def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, NeededFile]:
     """List the files of a version that lie under the graph root: data, deletions, and index segments."""
-    found = {
+    needed = {
         path: NeededFile(bytes=file.bytes, deletions=file.deletions)
         for path, file in row_files(dataset, at).items()
     }
@@ -86,12 +86,12 @@ def needed_files(dataset: LanceDataset, at: TableAt) -> dict[str, NeededFile]:
             name = f"_indices/{segment.uuid}/"
             path = locate_file(dataset, at.path, at.branch, segment.base_id, name)
             if path is not None:
-                found[path] = NeededFile(bytes=segment.size_bytes)
-    return found
+                needed[path] = NeededFile(bytes=segment.size_bytes)
+    return needed
 
 
 def read_contents(datasets: Datasets, at: TableAt) -> VersionContents:
-    """Read the manifest of a version anew, whatever is cached."""
+    """Read the manifest of a version anew, without a cache."""
     with translate_faults(StoreAction.OPEN, datasets.location(at.path, at.branch, at.version)):
         dataset = datasets.open_anew(at)
         _ = dataset.schema
@@ -100,25 +100,25 @@ def read_contents(datasets: Datasets, at: TableAt) -> VersionContents:
 
 def sizes(datasets: Datasets, path: str) -> Mapping[str | None, int]:
     """Sum the bytes of a table's main branch and of every branch tree."""
-    found: dict[str | None, int] = {}
+    bytes_by_tree: dict[str | None, int] = {}
     for name, weight in file_sizes(datasets, path).items():
         tree = tree_of(name)
-        found[tree] = found.get(tree, 0) + weight
-    return found
+        bytes_by_tree[tree] = bytes_by_tree.get(tree, 0) + weight
+    return bytes_by_tree
 
 
 def segment_files(datasets: Datasets, path: str) -> Mapping[str, Mapping[str, int]]:
-    """List the files of every index segment of a table with their bytes, on whichever branch it lies, by its uuid.
+    """List the files of every index segment of a table on any branch, with their bytes, by the uuid of the segment.
 
-    What Lance could not remove of a build is left in `staging/` and is no part of the segment.
+    Lance leaves files of a build that it could not remove in `staging/`; they are not a part of the segment.
     """
-    found: dict[str, dict[str, int]] = {}
+    files_by_uuid: dict[str, dict[str, int]] = {}
     for name, weight in file_sizes(datasets, path).items():
         _, is_index, rest = f"/{name}".partition("/_indices/")
         uuid, _, file = rest.partition("/")
         if is_index and not file.startswith("staging/"):
-            found.setdefault(uuid, {})[name] = weight
-    return found
+            files_by_uuid.setdefault(uuid, {})[name] = weight
+    return files_by_uuid
 
 
 def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
@@ -127,20 +127,20 @@ def file_sizes(datasets: Datasets, path: str) -> Mapping[str, int]:
         # Lance opens the newest version for this, and that may be damaged.
         return _walk(datasets.root.at(path))
     dataset = datasets.latest(path, None)
-    found: dict[str, int] = {}
+    bytes_by_name: dict[str, int] = {}
     with translate_faults(StoreAction.LIST, datasets.location(path, None)):
         for batch in dataset.all_files():
             names, weights = batch.column("path").to_pylist(), batch.column("size_bytes")
-            found |= zip(names, weights.to_pylist(), strict=True)
-    return found
+            bytes_by_name |= zip(names, weights.to_pylist(), strict=True)
+    return bytes_by_name
 
 
 def _walk(directory: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    bytes_by_name: dict[str, int] = {}
     for folder, _, names in os.walk(directory):
         for name in names:
             file = os.path.join(folder, name)
             # A file that is removed meanwhile is not listed.
             with suppress(FileNotFoundError):
-                found[os.path.relpath(file, directory)] = os.stat(file).st_size
-    return found
+                bytes_by_name[os.path.relpath(file, directory)] = os.stat(file).st_size
+    return bytes_by_name

@@ -43,10 +43,10 @@ class Parts:
 
 
 def split_fragments(dataset: LanceDataset) -> Parts:
-    """Tell the fragments of a version apart."""
-    ordered = sorted(dataset.get_fragments(), key=lambda one: one.fragment_id)
-    history = tuple(one for one in ordered if _name(one).startswith(_HISTORY))
-    return Parts(tuple(one for one in ordered if one not in history), history)
+    """Split the fragments of a version into recent fragments and fragments of the history."""
+    ordered = sorted(dataset.get_fragments(), key=lambda fragment: fragment.fragment_id)
+    history = tuple(fragment for fragment in ordered if _name(fragment).startswith(_HISTORY))
+    return Parts(tuple(fragment for fragment in ordered if fragment not in history), history)
 
 
 def _name(fragment: LanceFragment) -> str:
@@ -62,7 +62,7 @@ def _make_name(last_key: str, id_: str) -> str:
     return f"{_HISTORY}{last_key.encode().hex()}-{id_.lower()}.lance"
 
 
-# ---- what a fold does
+# ---- the plan of a fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,37 +75,37 @@ class Fold:
 
 
 def plan_fold(parts: Parts, recent: pa.Table, split: Split | None, *, whole: bool) -> Fold | None:
-    """Decide what a fold does; None when there is nothing to fold."""
+    """Plan a fold; None when there is nothing to fold."""
     rows = SplitRows(recent=recent, old=recent.slice(0, 0), last_key="")
     if split is not None:
-        found = split(recent)
-        rows = found if found.old.num_rows >= HISTORY_ROWS_MIN else rows
+        split_rows = split(recent)
+        rows = split_rows if split_rows.old.num_rows >= HISTORY_ROWS_MIN else rows
     merged = choose_history(parts.history, rows.old.num_rows, whole=whole)
     if len(parts.recent) < 2 and len(merged) < 2 and not rows.old.num_rows:
         return None
-    gone = tuple(one.fragment_id for one in (*parts.recent, *merged))
-    return Fold(rows=rows, merged=merged, removed=gone)
+    removed = tuple(fragment.fragment_id for fragment in (*parts.recent, *merged))
+    return Fold(rows=rows, merged=merged, removed=removed)
 
 
 def choose_history(
     history: Sequence[LanceFragment], added: int, *, whole: bool
 ) -> tuple[LanceFragment, ...]:
-    """Choose the fragments of the history that are rewritten with added rows: the newest, up to one that is much larger.
+    """Choose the fragments of the history that are rewritten with added rows: the newest, up to a much larger one.
 
     So each row is rewritten a few times in a long history, and a fold rewrites no more than a file may hold. `whole`
     chooses all of them.
     """
     if whole:
         return tuple(history)
-    chosen: list[LanceFragment] = []
-    gathered = added
+    selected: list[LanceFragment] = []
+    row_count = added
     for fragment in reversed(history):
         rows = fragment.metadata.num_rows
-        if rows > FOLD_RATIO_MAX * gathered or rows + gathered > HISTORY_FILE_ROWS_MAX:
+        if rows > FOLD_RATIO_MAX * row_count or rows + row_count > HISTORY_FILE_ROWS_MAX:
             break
-        chosen.append(fragment)
-        gathered += rows
-    return tuple(chosen)
+        selected.append(fragment)
+        row_count += rows
+    return tuple(selected)
 
 
 def write_fold(
@@ -144,8 +144,8 @@ def _write_file(datasets: Datasets, at: TableAt, name: str, rows: pa.Table) -> N
             file.write_batch(batch)
 
 
-def _describe(beside: FragmentMetadata, name: str, rows: int) -> FragmentMetadata:
+def _describe(neighbour: FragmentMetadata, name: str, rows: int) -> FragmentMetadata:
     """Describe a file of the same columns as those of another new fragment."""
-    facts: dict[str, Any] = beside.to_json()
+    facts: dict[str, Any] = neighbour.to_json()
     file = {**facts["files"][0], "path": name, "file_size_bytes": None}
     return FragmentMetadata.from_json(json.dumps({**facts, "files": [file], "physical_rows": rows}))

@@ -20,7 +20,7 @@ def fragment_rows(table_rows: int) -> int:
 
 
 def fragment_ids(dataset: LanceDataset) -> set[int]:
-    """The ids of a version's fragments."""
+    """Return the ids of a version's fragments."""
     return set(dataset.fragment_ids())
 
 
@@ -33,7 +33,7 @@ def fragment_of(dataset: LanceDataset, number: int) -> LanceFragment:
 
 
 def rows_of(dataset: LanceDataset, numbers: Iterable[int]) -> int:
-    """How many rows some fragments hold."""
+    """Count the rows of some fragments."""
     return sum(fragment_of(dataset, number).metadata.num_rows for number in numbers)
 
 
@@ -70,11 +70,11 @@ def deletion_path(
 def locate_file(
     dataset: LanceDataset, path: str, branch: str | None, base_id: int | None, name: str
 ) -> str | None:
-    """Give the path of a file of a branch, or of a branch it forked from, under the graph root; None when it lies elsewhere."""
+    """Locate a file of a branch, or of a branch it forked from, under the graph root; None when it lies elsewhere."""
     if base_id is None:
         return f"{branch_path(path, branch)}/{name}"
     base = dataset.base_paths().get(base_id)
     address = "" if base is None else str(base.path).rstrip("/")
     # A fork names its parent by a full address, which ends in the path of the table.
-    _, found, rest = address.rpartition(f"/{path}")
-    return f"{path}{rest}/{name}" if found else None
+    _, separator, rest = address.rpartition(f"/{path}")
+    return f"{path}{rest}/{name}" if separator else None

@@ -1,4 +1,4 @@
-"""Indices of a table: which there are, what they cover, and building what is missing."""
+"""Indices of a table: listing them, their coverage, and building the missing ones."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[str, IndexKind]] = {
     "IVF_FLAT": IndexKind.VECTOR,
 }
 _POSITIONS: Final = "with_position"
-"""Where in a text a term is: no query asks for it, and it takes a fifth of the time and room of an index."""
+"""The positions of a term in a text: no query asks for them, and they take a fifth of the time and size of an index."""
 
 _SETTINGS: Final[Mapping[IndexKind, Mapping[str, Any]]] = {
     IndexKind.BTREE: {},
@@ -42,7 +42,7 @@ _COSTS: Final[Mapping[IndexKind, int]] = {
     IndexKind.TEXT: 8,
     IndexKind.VECTOR: 8,
 }
-"""What a row costs in an index, one kind against another."""
+"""The cost of a row in an index, one kind against another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +80,30 @@ def build(
     parts_max: int = 1,
 ) -> Segments:
     """Write the segments that the specs miss, each in at most so many parts; nothing is committed."""
-    taken = {info.name for info in infos}
+    names = {info.name for info in infos}
     work: list[SegmentWork] = []
     removed: list[Index] = []
-    rooms: dict[str, int] = {}
+    free_slots: dict[str, int] = {}
     for spec in specs:
-        known = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
-        fragments, dead = _work(dataset, infos, spec, known)
+        existing = next((i for i in infos if i.column == spec.column and i.kind is spec.kind), None)
+        fragments, dead = _work(dataset, infos, spec, existing)
         if fragments:
-            name = known.name if known else _free_name(spec, taken)
-            taken.add(name)
-            work += _cut(dataset, spec, name, fragments, parts_max, known)
+            name = existing.name if existing else _free_name(spec, names)
+            names.add(name)
+            work += _cut(dataset, spec, name, fragments, parts_max, existing)
             removed += [_reference(name, uuid) for uuid in dead]
-            live = len(known.segments) - len(dead) if known else 0
-            rooms[name] = INDEX_SEGMENTS_MAX - live
-    made = worker(work)
+            live = len(existing.segments) - len(dead) if existing else 0
+            free_slots[name] = INDEX_SEGMENTS_MAX - live
+    outcomes = worker(work)
     return Segments(
-        _join_segments(dataset, work, [one.result for one in made], rooms),
+        _join_segments(dataset, work, [outcome.result for outcome in outcomes], free_slots),
         tuple(removed),
-        {key: digest for one in made for key, digest in one.digests.items()},
+        {key: digest for outcome in outcomes for key, digest in outcome.digests.items()},
     )
 
 
 def segment_fragments(dataset: LanceDataset) -> dict[str, frozenset[int]]:
-    """The fragments of this version that each index segment covers, by the segment's uuid."""
+    """Map the uuid of each index segment to the fragments of this version that it covers."""
     present = fragment_ids(dataset)
     return {
         segment.uuid: frozenset(present & set(segment.fragment_ids))
@@ -142,20 +142,20 @@ def unfit_size(
 
 
 def _work(
-    dataset: LanceDataset, infos: Sequence[IndexInfo], spec: IndexSpec, known: IndexInfo | None
+    dataset: LanceDataset, infos: Sequence[IndexInfo], spec: IndexSpec, existing: IndexInfo | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Choose the fragments to index and the segments that are of no use afterwards."""
-    if known is not None and known.damage is not None:
-        return tuple(sorted(fragment_ids(dataset))), known.segments
+    """Choose the fragments to index and the segments that are useless afterwards."""
+    if existing is not None and existing.damage is not None:
+        return tuple(sorted(fragment_ids(dataset))), existing.segments
     missing = spec.fragments
     if missing is None:
         missing = list_uncovered(dataset, infos, spec.column, spec.kind)
-    if known is None or not missing:
+    if existing is None or not missing:
         return missing, ()
-    live = len(known.segments) - len(known.dead)
+    live = len(existing.segments) - len(existing.dead)
     if spec.fragments is None and live >= INDEX_SEGMENTS_MAX:
-        return tuple(sorted(fragment_ids(dataset))), known.segments
-    return missing, known.dead
+        return tuple(sorted(fragment_ids(dataset))), existing.segments
+    return missing, existing.dead
 
 
 def _cut(
@@ -164,10 +164,10 @@ def _cut(
     name: str,
     fragments: Sequence[int],
     parts_max: int,
-    known: IndexInfo | None,
+    existing: IndexInfo | None,
 ) -> Iterator[SegmentWork]:
-    """An index in parts of fragments that follow one another; vectors are learnt from all rows at once."""
-    # Half of the segments are left to what is appended later.
+    """Cut an index into parts of consecutive fragments; vectors are learnt from all rows at once."""
+    # Half of the segments are left to rows that are appended later.
     parts_max = min(parts_max, INDEX_SEGMENTS_MAX // 2)
     count = 1 if spec.kind is IndexKind.VECTOR else min(parts_max, len(fragments))
     for number in range(count):
@@ -177,17 +177,17 @@ def _cut(
             column=spec.column,
             type=_LANCE_TYPES[spec.kind],
             name=name,
-            replace=known is not None,
+            replace=existing is not None,
             fragments=own,
-            settings=tuple(_settings(spec.kind, known).items()),
+            settings=tuple(_settings(spec.kind, existing).items()),
             weight=_COSTS[spec.kind] * rows_of(dataset, own),
         )
 
 
-def _settings(kind: IndexKind, known: IndexInfo | None) -> Mapping[str, Any]:
-    """How a segment is built: one of a text index that has positions has them too, or no query of it would succeed."""
-    if kind is IndexKind.TEXT and known is not None:
-        return {**_SETTINGS[kind], _POSITIONS: known.positions}
+def _settings(kind: IndexKind, existing: IndexInfo | None) -> Mapping[str, Any]:
+    """Return the settings of a segment. Segments of a text index with positions need positions, or its queries fail."""
+    if kind is IndexKind.TEXT and existing is not None:
+        return {**_SETTINGS[kind], _POSITIONS: existing.positions}
     return _SETTINGS[kind]
 
 
@@ -195,19 +195,19 @@ def _join_segments(
     dataset: LanceDataset,
     work: Sequence[SegmentWork],
     built: Sequence[Index],
-    rooms: Mapping[str, int],
+    free_slots: Mapping[str, int],
 ) -> tuple[Index, ...]:
-    """The segments of every index: its parts as they are, so that nobody has to hold all of it, while there is room."""
+    """Return the segments of every index: its parts unchanged while slots are free, so that nobody holds all of it."""
     parts: dict[str, list[Index]] = {}
-    for one, segment in zip(work, built, strict=True):
-        parts.setdefault(one.name, []).append(segment)
-    found: list[Index] = []
+    for task, segment in zip(work, built, strict=True):
+        parts.setdefault(task.name, []).append(segment)
+    joined: list[Index] = []
     for name, segments in parts.items():
-        if len(segments) > rooms[name]:
-            found.append(copy.copy(dataset).merge_existing_index_segments(segments))
+        if len(segments) > free_slots[name]:
+            joined.append(copy.copy(dataset).merge_existing_index_segments(segments))
         else:
-            found += segments
-    return tuple(found)
+            joined += segments
+    return tuple(joined)
 
 
 def _info(described: Any, present: set[int]) -> IndexInfo:
@@ -226,16 +226,16 @@ def _info(described: Any, present: set[int]) -> IndexInfo:
 def _kind(described: Any) -> IndexKind | None:
     kind = _KINDS.get(described.index_type)
     if kind is IndexKind.TEXT and any(described.details.get(k) != v for k, v in ANALYZER.items()):
-        # Another analysis would find other rows than the one that uncovered rows get.
+        # Another analysis would find other rows than the analysis that uncovered rows get.
         return None
     return kind
 
 
-def _free_name(spec: IndexSpec, taken: set[str]) -> str:
+def _free_name(spec: IndexSpec, used: set[str]) -> str:
     # A renamed column keeps its index under the old name, which a new column must not take over.
     plain = f"{spec.column}_{spec.kind}"
-    names = (plain, *(f"{plain}_{number}" for number in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+    names = (plain, *(f"{plain}_{number}" for number in range(2, len(used) + 3)))
+    return next(name for name in names if name not in used)
 
 
 def _reference(name: str, uuid: str) -> Index:

@@ -64,7 +64,9 @@ class DamagedSegments:
         return tuple(self._marked(info) for info in infos)
 
     def _marked(self, info: IndexInfo) -> IndexInfo:
-        reason = next((self._reasons[one] for one in info.segments if one in self._reasons), None)
+        reason = next(
+            (self._reasons[segment] for segment in info.segments if segment in self._reasons), None
+        )
         return info if reason is None else replace(info, fragments=frozenset(), damage=reason)
 
     def note(self, info: IndexInfo, reason: str) -> bool:
@@ -124,8 +126,8 @@ class IndexReads:
     def infos(self) -> tuple[IndexInfo, ...]:
         """Describe the indices of this version, by name, as far as they can be used."""
         with translate_faults(StoreAction.READ, self._location):
-            found = index_infos(self._dataset)
-        return self._damaged.mark(found) if self._damaged else found
+            infos = index_infos(self._dataset)
+        return self._damaged.mark(infos) if self._damaged else infos
 
     @property
     def damaged_segments(self) -> frozenset[str]:
@@ -156,11 +158,13 @@ class IndexReads:
         if not self._location.root.is_local or None in expected.values():
             return self._try_open(info)
         # Some damage makes Lance ask for more memory than there is; so an index with correct digests is not opened.
-        home = self._location.root.at(self._at.path)
+        directory = self._location.root.at(self._at.path)
         with translate_faults(StoreAction.READ, self._location):
-            changed = (name for name in names if digest_file(f"{home}/{name}") != expected[name])
-            found = next(changed, None)
-        return None if found is None else f"'{found}' is not what was written"
+            changed = (
+                name for name in names if digest_file(f"{directory}/{name}") != expected[name]
+            )
+            changed_name = next(changed, None)
+        return None if changed_name is None else f"'{changed_name}' is not what was written"
 
     def _try_open(self, info: IndexInfo) -> str | None:
         """Open an index; gives the reason when it is damaged."""
@@ -204,9 +208,9 @@ class IndexReads:
         except (StorageError, InternalError) as error:
             if not indexed or served is None or not may_be_damage(error):
                 raise
-            found = self._ask_without_indices(ask, error)
+            answer = self._ask_without_indices(ask, error)
             self.note(self._list_suspects(served), error)
-            return found
+            return answer
 
     def _ask_without_indices(
         self, ask: Callable[[bool], _Answer], first: StorageError | InternalError
@@ -222,9 +226,9 @@ class IndexReads:
         return any(info.damage and is_named(info.column, served) for info in self.infos())
 
     def _list_suspects(self, served: Filter) -> list[IndexInfo]:
-        """List the indices that a failed read may have used: those that cannot be opened, or else all."""
-        named = [i for i in self.infos() if i.damage is None and is_named(i.column, served)]
-        helping = [info for info in named if info.kind is not IndexKind.TEXT]
+        """List the indices that a failed read may have used: only the unreadable ones, or all if each can be opened."""
+        relevant = [i for i in self.infos() if i.damage is None and is_named(i.column, served)]
+        helping = [info for info in relevant if info.kind is not IndexKind.TEXT]
         return [info for info in helping if self._try_open(info) is not None] or helping
 
     def note(self, infos: Sequence[IndexInfo], error: OmniError) -> None:

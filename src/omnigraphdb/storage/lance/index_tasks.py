@@ -73,11 +73,11 @@ def _segment(dataset: LanceDataset, work: SegmentWork, *, unofficial: bool) -> I
     if work.type == TEXT:
         # Without this call a new text segment makes every text query on the column fail.
         return dataset.merge_existing_index_segments([_train_index(dataset, work, work.fragments)])
-    sorted_here = None
+    segment = None
     if work.type == BTREE and unofficial:
         empty = partial(_train_index, dataset, work, ())
-        sorted_here = btrees.build_segment(dataset, work.column, work.fragments, empty)
-    return sorted_here or _train_index(dataset, work, work.fragments)
+        segment = btrees.build_segment(dataset, work.column, work.fragments, empty)
+    return segment or _train_index(dataset, work, work.fragments)
 
 
 def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[int]) -> Index:
@@ -92,16 +92,18 @@ def _train_index(dataset: LanceDataset, work: SegmentWork, fragments: Sequence[i
 
 
 def run_here(dataset: LanceDataset, *, unofficial: bool) -> Worker:
-    """Do everything in this process, one after the other."""
-    return lambda work: [Made(do(dataset, one, unofficial=unofficial)) for one in work]
+    """Do all work in this process, one part after the other."""
+    return lambda work: [Made(do(dataset, part, unofficial=unofficial)) for part in work]
 
 
 def run_elsewhere(at: TableAt, workers: Workers) -> Worker:
     """Let workers do it: work is sent as tasks, and the results come back."""
 
     def worker(work: Sequence[Work]) -> list[Made]:
-        receipts = workers.do([MaintenanceTask(at, pickle.dumps(one), one.weight) for one in work])
-        return [pickle.loads(one) for one in receipts]
+        receipts = workers.do(
+            [MaintenanceTask(at, pickle.dumps(part), part.weight) for part in work]
+        )
+        return [pickle.loads(receipt) for receipt in receipts]
 
     return worker
 

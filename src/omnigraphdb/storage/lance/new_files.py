@@ -30,7 +30,7 @@ _BUFFER_ENTRY: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file below the directory of a branch, and what Lance noted of its contents."""
+    """A file below the directory of a branch, with the facts that Lance noted of its contents."""
 
     name: str
     bytes: int | None = None
@@ -103,11 +103,11 @@ def require_whole(location: TableLocation, operation: Any) -> None:
     """Refuse an operation that names a file of which the local disk took only a part."""
     if not location.root.is_local:
         return
-    home = branch_path(location.path, location.branch)
+    directory = branch_path(location.path, location.branch)
     for file in new_files(operation):
-        cut = find_cut(location.root, f"{home}/{file.name}", file)
+        cut = find_cut(location.root, f"{directory}/{file.name}", file)
         if cut is not None:
-            raise make_cut_error(location.root, f"{home}/{file.name}", cut)
+            raise make_cut_error(location.root, f"{directory}/{file.name}", cut)
 
 
 def require_whole_file(root: Root, path: str) -> None:
@@ -121,12 +121,12 @@ def require_whole_blobs(location: TableLocation, fragments: Iterable[Any], expec
     """Refuse fragments whose large blobs, which lie beside the rows, have fewer bytes than were given to Lance."""
     if not expected or not location.root.is_local:
         return
-    home = branch_path(location.path, location.branch)
-    folders = [f"{home}/{file.name.removesuffix('.lance')}" for file in data_files(fragments)]
+    directory = branch_path(location.path, location.branch)
+    folders = [f"{directory}/{file.name.removesuffix('.lance')}" for file in data_files(fragments)]
     actual = sum(_count_bytes(location.root.at(folder)) for folder in folders)
     if actual < expected:
         cut = f"{actual} of {expected} bytes of large blobs are on the disk"
-        raise make_cut_error(location.root, home, cut)
+        raise make_cut_error(location.root, directory, cut)
 
 
 def _count_bytes(folder: str) -> int:
@@ -167,7 +167,7 @@ def _find_cut_deletions(file: str, form: str, expected: int) -> str | None:
 
 
 def find_wrong_deletions(data: bytes, form: str, expected: int) -> str | None:
-    """Find in which way the contents of a deletion file are not what Lance noted; None when they are."""
+    """Compare the contents of a deletion file with the note of Lance; describe the difference, None without one."""
     try:
         actual = len(decode_offsets(data, form))
     except StorageError:
@@ -210,10 +210,10 @@ def find_cut_index_file(location: TableLocation) -> tuple[str, str] | None:
     """Find a part of an index on a branch that is not whole, and in which way; None when there is none."""
     if not location.root.is_local:
         return None
-    home = f"{branch_path(location.path, location.branch)}/_indices"
-    for folder, _, names in os.walk(location.root.at(home)):
+    directory = f"{branch_path(location.path, location.branch)}/_indices"
+    for folder, _, names in os.walk(location.root.at(directory)):
         for name in names:
-            path = f"{home}{folder.removeprefix(location.root.at(home))}/{name}"
+            path = f"{directory}{folder.removeprefix(location.root.at(directory))}/{name}"
             cut = find_cut(location.root, path, NewFile(name=name))
             if cut is not None:
                 return path, cut
@@ -222,7 +222,7 @@ def find_cut_index_file(location: TableLocation) -> tuple[str, str] | None:
 
 def row_files(dataset: LanceDataset, at: TableAt) -> dict[str, NewFile]:
     """List the data and deletion files of a version that lie under the graph root, by their path there."""
-    found: dict[str, NewFile] = {}
+    files_by_path: dict[str, NewFile] = {}
     for fragment in dataset.get_fragments():
         metadata = fragment.metadata
         deleted = metadata.deletion_file
@@ -232,5 +232,5 @@ def row_files(dataset: LanceDataset, at: TableAt) -> dict[str, NewFile]:
         for base_id, file in bases:
             path = locate_file(dataset, at.path, at.branch, base_id, file.name)
             if path is not None:
-                found[path] = file
-    return found
+                files_by_path[path] = file
+    return files_by_path

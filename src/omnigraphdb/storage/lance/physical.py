@@ -76,7 +76,7 @@ class Fitted:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Raise what the source raised as it was: on its way through Lance only its text survives."""
+        """Raise an error of the source unchanged: on its way through Lance only its text survives."""
         try:
             yield
         except Exception:
@@ -112,10 +112,10 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
 def _blob(column: pa.Array) -> pa.Array:
     kind = lance.blob_field("blob").type
     parts = {"data": pc.struct_field(column, "data"), "uri": pc.struct_field(column, "uri")}
-    absent = pa.nulls(len(column), pa.uint64())
+    nulls = pa.nulls(len(column), pa.uint64())
     fields = list(kind.storage_type)
     storage = pa.StructArray.from_arrays(
-        [parts.get(f.name, absent) for f in fields], fields=fields, mask=column.is_null()
+        [parts.get(f.name, nulls) for f in fields], fields=fields, mask=column.is_null()
     )
     return pa.ExtensionArray.from_storage(kind, storage)
 
@@ -126,18 +126,18 @@ def _count_large(blobs: pa.Array) -> int:
     return int(pc.sum(large).as_py() or 0)
 
 
-def _require_fit(given: pa.Schema, schema: pa.Schema) -> None:
-    unknown = sorted(set(given.names) - set(schema.names))
+def _require_fit(input_schema: pa.Schema, schema: pa.Schema) -> None:
+    unknown = sorted(set(input_schema.names) - set(schema.names))
     if unknown:
         raise InternalError(f"columns {unknown} are not in the table, which has {schema.names}")
-    if len(set(given.names)) != len(given.names):
-        raise InternalError(f"a column is given twice: {given.names}")
+    if len(set(input_schema.names)) != len(input_schema.names):
+        raise InternalError(f"a column is given twice: {input_schema.names}")
     for field in schema:
-        if field.name not in given.names:
+        if field.name not in input_schema.names:
             if not field.nullable:
                 raise InternalError(f"column '{field.name}' is required and was not given")
-        elif not is_blob(field.type) and given.field(field.name).type != field.type:
-            actual = given.field(field.name).type
+        elif not is_blob(field.type) and input_schema.field(field.name).type != field.type:
+            actual = input_schema.field(field.name).type
             raise InternalError(f"column '{field.name}' is {actual}, the table stores {field.type}")
 
 
@@ -149,7 +149,7 @@ def _logical(field: pa.Field) -> pa.Field:
 
 
 # ---- blob columns
-# Blob columns of what Lance read, brought into the form that was asked for.
+# Blob columns that Lance read, brought into the form that was asked for.
 
 
 class BlobReads:
@@ -171,7 +171,7 @@ class BlobReads:
         return form is not BlobForm.DESCRIPTOR and self.has_blob(names)
 
     def shown(self, stored: pa.Schema, form: BlobForm, *, row_id: bool) -> pa.Schema:
-        """The schema of what is given; a row id that was only needed on the way is left out."""
+        """Return the schema of the rows that a read gives; a row id that was only needed on the way is left out."""
         fields = [
             pa.field(f.name, _SHOWN[form]) if f.name in self._names else f
             for f in stored
@@ -183,33 +183,33 @@ class BlobReads:
         """Bring a table into the form; without Blob columns it stays as it is."""
         if not self.has_blob(rows.column_names):
             return rows
-        shown = self.shown(rows.schema, form, row_id=row_id)
-        batches = [self._batch(batch, shown, form) for batch in rows.to_batches()]
-        return pa.Table.from_batches(batches, shown)
+        schema = self.shown(rows.schema, form, row_id=row_id)
+        batches = [self._batch(batch, schema, form) for batch in rows.to_batches()]
+        return pa.Table.from_batches(batches, schema)
 
     def stream(
         self, source: pa.RecordBatchReader, form: BlobForm, *, row_id: bool
     ) -> pa.RecordBatchReader:
-        """Bring a stream into the form, and its failures into our words."""
-        shown = self.shown(source.schema, form, row_id=row_id)
-        return pa.RecordBatchReader.from_batches(shown, self._batches(source, shown, form))
+        """Bring a stream into the form, and translate its errors."""
+        schema = self.shown(source.schema, form, row_id=row_id)
+        return pa.RecordBatchReader.from_batches(schema, self._batches(source, schema, form))
 
     def _batches(
-        self, source: pa.RecordBatchReader, shown: pa.Schema, form: BlobForm
+        self, source: pa.RecordBatchReader, schema: pa.Schema, form: BlobForm
     ) -> Iterator[pa.RecordBatch]:
         while True:
             with translate_faults(StoreAction.READ, self._location):
                 batch = next(source, None)
             if batch is None:
                 return
-            yield self._batch(batch, shown, form) if self.has_blob(shown.names) else batch
+            yield self._batch(batch, schema, form) if self.has_blob(schema.names) else batch
 
-    def _batch(self, batch: pa.RecordBatch, shown: pa.Schema, form: BlobForm) -> pa.RecordBatch:
+    def _batch(self, batch: pa.RecordBatch, schema: pa.Schema, form: BlobForm) -> pa.RecordBatch:
         columns = [
             self._column(batch, f.name, form) if f.name in self._names else batch.column(f.name)
-            for f in shown
+            for f in schema
         ]
-        return pa.record_batch(columns, schema=shown)
+        return pa.record_batch(columns, schema=schema)
 
     def _column(self, batch: pa.RecordBatch, name: str, form: BlobForm) -> pa.Array:
         stored = batch.column(name)
@@ -224,13 +224,15 @@ class BlobReads:
                 managed = pc.invert(pc.fill_null(is_external(stored), True))
                 return restage_blobs(stored, self._contents(batch, name, managed))
 
-    def _contents(self, batch: pa.RecordBatch, name: str, which: pa.Array) -> list[bytes | None]:
-        positions = pc.indices_nonzero(which).to_pylist()
+    def _contents(
+        self, batch: pa.RecordBatch, name: str, is_requested: pa.Array
+    ) -> list[bytes | None]:
+        positions = pc.indices_nonzero(is_requested).to_pylist()
         contents: list[bytes | None] = [None] * batch.num_rows
         if positions:
             row_ids = batch.column(ROW_ID).take(pa.array(positions)).to_pylist()
             with translate_faults(StoreAction.READ, self._location):
-                found = self._dataset.read_blobs(name, ids=row_ids)
-            for position, (_, content) in zip(positions, found, strict=True):
+                blobs = self._dataset.read_blobs(name, ids=row_ids)
+            for position, (_, content) in zip(positions, blobs, strict=True):
                 contents[position] = content
         return contents

@@ -1,10 +1,11 @@
 """Restores on an object store: one conditional PUT of the version after the HEAD that was looked at.
 
 Lance lets a Restore land over any commit. Where no kernel lock keeps others from the table, a recoverer that slept past its
-lease would undo what others were acknowledged since. So Lance makes the Restore on the local disk, in a copy that holds the
-manifests of the two versions alone, and the file of the new version is created in the store under its number or not at all.
+lease would undo commits of others that were acknowledged since. So Lance makes the Restore on the local disk, in a copy
+that holds the manifests of the two versions alone. The file of the new version is created in the store under its number
+or not at all.
 
-This is a guard: it is no part of `storage.lance.unofficial`, whose switch trades speed.
+This is a guard: it is not a part of `storage.lance.unofficial`, whose switch trades speed.
 """
 
 import os
@@ -43,28 +44,28 @@ class Restores:
     ) -> Landed:
         """Create the version after HEAD from an earlier version; raises when it is not certain that it was created."""
         self._conditions.require(location.root)
-        made, file = self._make(head, version, transaction, location)
-        failed = try_put_version(self._objects, made.at, file)
+        landed, file = self._make(head, version, transaction, location)
+        failed = try_put_version(self._objects, landed.at, file)
         if failed is not None:
             raise failed
-        return made
+        return landed
 
     def _make(
         self, head: TableAt, version: Version, transaction: Transaction, location: TableLocation
     ) -> tuple[Landed, bytes]:
-        """Let Lance make the version in a copy of the table that has manifests alone; gives the manifest file."""
+        """Let Lance make the version in a copy of the table that has manifests alone; return the manifest file too."""
         with (
             translate_faults(StoreAction.WRITE, location),
             tempfile.TemporaryDirectory(prefix=_PREFIX) as directory,
         ):
-            for known in sorted({version, head.version}):
-                self._copy_manifest(replace(head, version=known), directory)
+            for source_version in sorted({version, head.version}):
+                self._copy_manifest(replace(head, version=source_version), directory)
             session = Session(index_cache_size_bytes=0, metadata_cache_size_bytes=0)
             copied = lance.dataset(directory, version=head.version, session=session)
-            made = LanceDataset.commit(copied, transaction, max_retries=0)
-            at = replace(head, version=Version(made.version))
+            restored = LanceDataset.commit(copied, transaction, max_retries=0)
+            at = replace(head, version=Version(restored.version))
             assert at.version == head.version + 1, "a copy has no other writer"
-            landed = Landed(at=at, row_count=int(made.count_rows()), uuid=transaction.uuid)
+            landed = Landed(at=at, row_count=int(restored.count_rows()), uuid=transaction.uuid)
             with open(version_file(directory, at.version), "rb") as file:
                 return landed, file.read()
 

@@ -65,7 +65,7 @@ _OFFSET_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class RowAddress:
-    """Where a row is stored: its fragment, and its row offset there."""
+    """The location of a stored row: its fragment, and its row offset in that fragment."""
 
     fragment: int
     offset: int
@@ -85,7 +85,7 @@ class Guard:
         return self.rows is not None and self.rows.num_rows <= TAIL_ROWS_MAX
 
     def list_beside(self) -> list[pa.Table]:
-        """The other rows of its fragment, if they are written anew."""
+        """List the other rows of its fragment, if they are written anew."""
         if self.rows is None or not self.is_movable:
             return []
         at = self.address.offset
@@ -170,15 +170,15 @@ class LanceRows:
     # ---- rows
 
     def load(self, branch: str | None, version: Version | None = None) -> Image:
-        """Load the rows, at HEAD unless a version is named, those of the history on use; a cached version is not read again."""
+        """Load the rows, at HEAD or of a named version, and the history on use; a cached version is not read again."""
         for _ in range(IMAGE_ROUNDS_MAX):
             incarnation = self.incarnation(branch)
-            wanted = version if version is not None else self.head(branch)
-            cached = self._images.get((branch, wanted, incarnation))
+            target = version if version is not None else self.head(branch)
+            cached = self._images.get((branch, target, incarnation))
             if cached is not None:
                 return cached
             try:
-                image = self._load(branch, wanted, incarnation)
+                image = self._load(branch, target, incarnation)
             except StorageError:
                 # A deletion of the branch removes its ref first and then its files, one by one.
                 if self.incarnation(branch) == incarnation:
@@ -214,31 +214,31 @@ class LanceRows:
         return self._images.get((branch, version, incarnation))
 
     def swap(self, image: Image, rows: pa.Table, guard: str | None = None) -> Version:
-        """Insert or replace rows by key from the state of `image`; returns the version that shows them."""
+        """Insert or replace rows by key from the state of `image`; return the version that shows them."""
         self._require_own_head(image)
         fresh = fit_rows(rows, image.recent.schema)
         if guard is None:
             # The merge may replace any row, of the history too.
             image.load_history()
-        found = self._guard(image, fresh, guard) if guard is not None else None
+        guard_row = self._guard(image, fresh, guard) if guard is not None else None
         with translate_faults(
             StoreAction.WRITE, self._location(image), contention=lambda: self._contention(image)
         ):
-            if found is None:
+            if guard_row is None:
                 dataset = copy.copy(self._open_dataset(image))
                 merge_rows(dataset, self._key, fresh)
                 self._require_own_base(image, dataset)
                 self._undo_cut_merge(image, dataset)
                 version = self._open(image.branch, dataset)
             else:
-                fresh = pa.concat_tables([*found.list_beside(), fresh]).combine_chunks()
-                version, dataset = self._swap_guarded(image, found, fresh)
+                fresh = pa.concat_tables([*guard_row.list_beside(), fresh]).combine_chunks()
+                version, dataset = self._swap_guarded(image, guard_row, fresh)
         self._datasets.settle(self._path)
         record(Cost.MANIFEST_SWAPS)
         if version == image.version + 1:
             cached = self._cache(swap_rows(image, rows, self._key, version))
-            if found is not None:
-                after = find_in_newest(dataset, fresh, self._key, found.key)
+            if guard_row is not None:
+                after = find_in_newest(dataset, fresh, self._key, guard_row.key)
                 self._guards.put(self._name(cached), after)
         return version
 
@@ -254,9 +254,9 @@ class LanceRows:
     def _swap_guarded(
         self, image: Image, guard: Guard, rows: pa.Table
     ) -> tuple[Version, LanceDataset]:
-        """Commit a guarded swap; gives the version and its manifest.
+        """Commit a guarded swap; return the version and its manifest.
 
-        Every version of the table has the same columns, so that one that is open serves to write rows.
+        Every version of the table has the same columns, so that an open version serves to write rows.
         """
         if guard.is_movable:
             written = write_swap(self._datasets.any(self._path, image.branch), guard, rows)
@@ -293,9 +293,9 @@ class LanceRows:
         """Find the guard row; None when these rows replace other rows too."""
         if not replaces_only(image.cached, rows, self._key, guard):
             return None
-        known = self._guards.get(self._name(image))
-        if known is not None and known.key == guard:
-            return known
+        cached = self._guards.get(self._name(image))
+        if cached is not None and cached.key == guard:
+            return cached
         with translate_faults(StoreAction.READ, self._location(image)):
             address = find_row(self._open_dataset(image), self._key, guard)
         return None if address is None else Guard(key=guard, address=address)
@@ -370,16 +370,16 @@ class LanceRows:
         """Cache the image after a fold, and where its guard is now."""
         if landed.version != image.version + 1:
             return
-        moved = move_image(image, Version(landed.version))
+        moved_image = move_image(image, Version(landed.version))
         history = self._history_after(image, landed, fold)
-        folded = self._cache(replace(moved, recent=fold.rows.recent, history=history))
+        folded = self._cache(replace(moved_image, recent=fold.rows.recent, history=history))
         guard = self._guards.get(self._name(image))
         if guard is not None:
             after = find_in_newest(landed, fold.rows.recent, self._key, guard.key)
             self._guards.put(self._name(folded), after)
 
     def _history_after(self, image: Image, landed: LanceDataset, fold: Fold) -> History | None:
-        """Give the history after a fold; one that is in memory is not read again."""
+        """Return the history after a fold; a history that is in memory is not read again."""
         before = image.history
         if not fold.rows.old.num_rows and not fold.merged:
             return before
@@ -387,14 +387,14 @@ class LanceRows:
         if before is not None and not before.is_read:
             at = replace(self._at(image), version=Version(landed.version))
             return self._find_history(at, image.incarnation, parts)
-        known = [] if before is None else [before.rows]
-        rows = pa.concat_tables([*known, fold.rows.old]).combine_chunks()
+        earlier = [] if before is None else [before.rows]
+        rows = pa.concat_tables([*earlier, fold.rows.old]).combine_chunks()
         return History.of(rows, last_key=parts.last_key, fragments=len(parts.history))
 
     # ---- versions
 
     def versions(self, branch: str | None) -> tuple[VersionInfo, ...]:
-        """List the versions of a branch that can still be read, oldest first; reads none of them where it can."""
+        """List the readable versions of a branch, oldest first, without opening them where that is possible."""
         if not self._datasets.unofficial or self._datasets.root.is_memory:
             return files.versions(self._datasets, self._path, branch)
         return list_versions(self._objects, branch_path(self._path, branch))
@@ -405,38 +405,38 @@ class LanceRows:
         return frozenset() if incarnation is None else self._foreign.get(incarnation, frozenset())
 
     def supersede(self, branch: str | None) -> None:
-        """Make a copy of what the branch shows its newest version, if that is foreign; `RowContention` when others moved it."""
+        """Put a copy of the shown version past a foreign newest one; `RowContention` when others moved the branch."""
         image = self.load(branch)
         if max(self.foreign(branch), default=0) > image.version:
             self._put_past_foreign(image)
 
     def has_version(self, branch: str | None, version: Version) -> bool:
-        """Tell whether a version can still be read, whatever is cached."""
+        """Check whether a version can still be read, without a cache."""
         return self._datasets.is_there(TableAt(path=self._path, branch=branch, version=version))
 
     def reclaim(
         self, branch: str | None, versions: Sequence[Version], *, dry_run: bool
     ) -> Reclaimed:
-        """Remove versions of a branch and the files only they use; with `dry_run`, count what would go."""
+        """Remove versions of a branch and the files that only they use; with `dry_run`, only count both."""
         if not dry_run and versions:
             # Before the first removal: no handle may take a kept version for the newest because the next one is gone.
             self._objects.put(RECLAIMED, json.dumps({"path": self._path, "branch": branch}))
             fail(Failpoint.CLEANUP_MARKED)
-        found = files.reclaim(self._datasets, self._path, branch, versions, dry_run=dry_run)
+        reclaimed = files.reclaim(self._datasets, self._path, branch, versions, dry_run=dry_run)
         if not dry_run:
-            gone = frozenset(versions)
-            self._images.drop(lambda key: key[0] == branch and key[1] in gone)
+            removed = frozenset(versions)
+            self._images.drop(lambda key: key[0] == branch and key[1] in removed)
             self._datasets.forget(self._path, branch)
-        return found
+        return reclaimed
 
     # ---- branches
 
     def branches(self) -> Mapping[str, BranchRef]:
-        """The branches, by name, without main."""
+        """List the branches, by name, without main."""
         return branches.refs(self._datasets, self._path)
 
     def branch_names(self) -> frozenset[str]:
-        """The names of the branches, without main; one listing, however many there are."""
+        """List the names of the branches, without main, by one listing."""
         return branches.names(self._datasets, self._objects, self._path)
 
     def branch_marks(self) -> Mapping[str, Hashable]:
@@ -449,21 +449,21 @@ class LanceRows:
             return None
         # Relocation rewrites the newest version last; an older one may have the new address already.
         newest = TableAt(path=self._path, branch=branch, version=self.head(branch))
-        found = branches.base_outside(self._datasets, newest)
-        if found is None:
+        base = branches.base_outside(self._datasets, newest)
+        if base is None:
             self._inside_root.add(branch)
-        return found
+        return base
 
     def branches_outside(self, limit: int | None = None) -> Mapping[str, str]:
-        """Branches that look for their files outside the root, with where that is."""
-        found: dict[str, str] = {}
+        """Map every branch that looks for its files outside the root to the root in which it looks."""
+        roots: dict[str, str] = {}
         for name in sorted(self.branch_names())[:limit]:
             # A branch that is deleted meanwhile needs no address.
             with suppress(TableNotFound):
                 base = self.address_outside(name)
                 if base is not None:
-                    found[name] = base
-        return found
+                    roots[name] = base
+        return roots
 
     def create_branch(self, name: str, source: str | None, version: Version) -> BranchRef:
         """Create a branch at a version of another; `ForkExists` when the name is taken."""
@@ -489,7 +489,7 @@ class LanceRows:
     # ---- how it is done
 
     def _newest(self, branch: str | None) -> TableAt:
-        # Drops what is open under this name when it belongs to an earlier incarnation.
+        # Drops the open table of this name when it belongs to an earlier incarnation.
         incarnation = self.incarnation(branch)
         at = TableAt(path=self._path, branch=branch, version=self.head(branch))
         if self._is_foreign(self._datasets.at(at), branch, incarnation):
@@ -532,14 +532,14 @@ class LanceRows:
         )
 
     def _find_history(self, at: TableAt, incarnation: Incarnation, parts: Parts) -> History:
-        """Give the history of a version, which is read on use."""
+        """Return the history of a version, which is read on use."""
 
         def read() -> pa.Table:
             if self.incarnation(at.branch) != incarnation:
                 # Another branch has the name now, and perhaps a version of that number.
                 raise HistoryReclaimed(at.path, at.version)
-            found = split_fragments(self._datasets.at(at))
-            rows = self._scan(at, found.history).combine_chunks()
+            current_parts = split_fragments(self._datasets.at(at))
+            rows = self._scan(at, current_parts.history).combine_chunks()
             record(Cost.MANIFEST_HISTORY_SCANS)
             return rows
 
@@ -596,21 +596,21 @@ class LanceRows:
     ) -> bool:
         if branch is None or not is_foreign(read_metadata(dataset), incarnation):
             return False
-        known = self._foreign.get(incarnation, frozenset())
-        self._foreign[incarnation] = known | {Version(dataset.version)}
+        versions = self._foreign.get(incarnation, frozenset())
+        self._foreign[incarnation] = versions | {Version(dataset.version)}
         return True
 
     def _find_own(self, branch: str | None) -> Version:
         """Find the newest version that is not foreign."""
         incarnation = self.incarnation(branch)
-        for one in reversed(self.versions(branch)):
-            at = TableAt(path=self._path, branch=branch, version=one.version)
+        for info in reversed(self.versions(branch)):
+            at = TableAt(path=self._path, branch=branch, version=info.version)
             if not self._is_foreign(self._datasets.at(at), branch, incarnation):
-                return one.version
+                return info.version
         raise TableNotFound(str(self._datasets.location(self._path, branch)), "branch")
 
     def _require_own_head(self, image: Image) -> None:
-        """Refuse to write while a foreign version is the newest; puts a copy of what the branch shows past it first."""
+        """Refuse to write while a foreign version is the newest; first put a copy of the shown version past it."""
         if max(self.foreign(image.branch), default=0) > image.version:
             self._put_past_foreign(image)
             raise self._contention(image)
@@ -625,14 +625,14 @@ class LanceRows:
     def _put_past_foreign(self, image: Image) -> None:
         """Create every free version up to the one past the newest as a copy of `image`, from below.
 
-        No writer that looked before a foreign version came can then create one that the newest hides: the store
-        refuses it, or this one, and whoever is refused looks again.
+        No writer that looked before a foreign version came can then create a version that the newest hides:
+        the store refuses either that version or this copy, and the refused writer looks again.
         """
         at = self._at(image)
-        listed = [one.version for one in self.versions(image.branch)]
-        later = [replace(at, version=one) for one in listed if one > image.version]
-        for one in later:
-            if not self._is_foreign(self._datasets.at(one), image.branch, image.incarnation):
+        listed = [info.version for info in self.versions(image.branch)]
+        later = [replace(at, version=number) for number in listed if number > image.version]
+        for candidate in later:
+            if not self._is_foreign(self._datasets.at(candidate), image.branch, image.incarnation):
                 raise self._contention(image)
         for number in range(image.version + 1, max(listed) + 2):
             following = replace(at, version=Version(number))
@@ -657,7 +657,7 @@ def read_metadata(dataset: LanceDataset) -> dict[str, str]:
 
 
 # ---- swaps
-# The two commits that swap keyed rows: a guarded one, and one that Lance merges by key.
+# The two commits that swap keyed rows: a guarded commit, and a commit that Lance merges by key.
 
 
 def is_equal(column: str, value: str) -> str:
@@ -668,25 +668,25 @@ def is_equal(column: str, value: str) -> str:
 
 def find_row(dataset: LanceDataset, key: str, value: str) -> RowAddress | None:
     """Look a recent row up by its key."""
-    found = dataset.scanner(
+    matches = dataset.scanner(
         columns=[],
         filter=is_equal(key, value),
         with_row_address=True,
         fragments=list(split_fragments(dataset).recent),
     ).to_table()
-    if found.num_rows != 1:
+    if matches.num_rows != 1:
         return None
-    address = int(found[ROW_ADDRESS][0].as_py())
+    address = int(matches[ROW_ADDRESS][0].as_py())
     return RowAddress(address >> _OFFSET_BITS, address & ((1 << _OFFSET_BITS) - 1))
 
 
 def find_newest(dataset: LanceDataset, key: str, values: Sequence[str]) -> pa.Table:
-    """Read the newest fragment that has one of these keys; no rows when none has."""
-    wanted = pa.array(values, pa.string())
+    """Read the newest fragment that has one of these keys; no rows when no fragment has one."""
+    keys = pa.array(values, pa.string())
     parts = split_fragments(dataset)
     for fragment in reversed((*parts.history, *parts.recent)):
         rows = dataset.scanner(fragments=[fragment]).to_table()
-        if pc.any(pc.is_in(rows[key], value_set=wanted)).as_py():
+        if pc.any(pc.is_in(rows[key], value_set=keys)).as_py():
             return rows
     return dataset.schema.empty_table()
 

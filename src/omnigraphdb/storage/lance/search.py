@@ -96,15 +96,15 @@ def tokens_of_each(pieces: Sequence[str]) -> Iterator[tuple[str, ...]]:
     that is all letters and digits is one position of the joined text, whether it leaves a term or not.
     """
     words = [number for number, piece in enumerate(pieces) if piece.isalnum()]
-    found: dict[int, tuple[str, ...]] = {}
+    terms: dict[int, tuple[str, ...]] = {}
     for start in range(0, len(words), _JOINED_MAX):
-        chosen = words[start : start + _JOINED_MAX]
+        batch = words[start : start + _JOINED_MAX]
         # Positions count from the first term that is left, so that a word which always is comes first.
-        first, *rest = lance.tokenize(" ".join(("x", *(pieces[n] for n in chosen))), **ANALYZER)
+        first, *rest = lance.tokenize(" ".join(("x", *(pieces[n] for n in batch))), **ANALYZER)
         for token in rest:
-            found[chosen[token.position - first.position - 1]] = (token.text,)
+            terms[batch[token.position - first.position - 1]] = (token.text,)
     for number, piece in enumerate(pieces):
-        if number in found or piece.isalnum():
-            yield found.get(number, ())
+        if number in terms or piece.isalnum():
+            yield terms.get(number, ())
         else:
             yield tokens(piece)

@@ -55,7 +55,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One Lance operation and what it does to the row count."""
+    """One Lance operation and its effect on the row count."""
 
     operation: Any
     added: int = 0
@@ -80,13 +80,13 @@ def append(base: Base, data: Data | None, parts: Sequence[Written] = ()) -> Chan
 
 def overwrite(base: Base, data: Data) -> Change:
     """Write the rows that replace all others; another schema than the table's replaces that too."""
-    wanted = logical(data.schema)
+    new_schema = logical(data.schema)
     before = base.table.count()
-    if _same_columns(wanted, base.table.schema):
+    if _same_columns(new_schema, base.table.schema):
         fragments = write(base, data, base.table.schema)
         return _describe_overwrite(base.dataset.lance_schema, fragments, before)
-    fragments = write(base, data, wanted, mode="overwrite")
-    return _describe_overwrite(physical(wanted), fragments, before)
+    fragments = write(base, data, new_schema, mode="overwrite")
+    return _describe_overwrite(physical(new_schema), fragments, before)
 
 
 def describe_append(base: Base, parts: Sequence[Written], *, replacing: bool) -> Change:
@@ -160,40 +160,40 @@ def takeover(
     takes fragments that the table already has as they are described to it.
     """
     doomed = np.unique(addresses.to_numpy(zero_copy_only=False))
-    updated, gone = _delete_rows(base, doomed, like)
-    taken = _inherit_versions(base, decode_fragments(parts), successors)
+    updated, removed = _delete_rows(base, doomed, like)
+    inheriting = _inherit_versions(base, decode_fragments(parts), successors)
     return replace(
-        _update(base, [], [*updated, *taken], gone, len(doomed)),
+        _update(base, [], [*updated, *inheriting], removed, len(doomed)),
         added=successors.count - successors.row_ids.null_count,
     )
 
 
 def inherit(fragments: Sequence[FragmentMetadata], successors: Successors) -> tuple[Inherited, ...]:
-    """Encode what the rows of written fragments inherit once they take over; all of them are successors."""
-    start, found = 0, []
+    """Encode the ids and versions that the rows of written fragments inherit; all of these rows are successors."""
+    start, inherited = 0, []
     for fragment in fragments:
         own = successors.slice(start, fragment.physical_rows)
-        found.append(
+        inherited.append(
             Inherited(
                 encode_row_ids(RowIdSequence(own.row_ids).to_inline_metadata()),
                 encode_versions(own.created_versions.to_numpy()),
             )
         )
         start += fragment.physical_rows
-    return tuple(found)
+    return tuple(inherited)
 
 
 def describe_takeover(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
     """Describe the second commit of an update that workers wrote and marked, and that the last append brought."""
     heirs = [part for part in parts if part.inherited]
-    named = _find_by_files(base, {path for part in heirs for path in _first_files(part)})
-    taken = [
-        _take_over(named[path], inherited, base.dataset.version + 1)
+    fragments = _find_by_files(base, {path for part in heirs for path in _first_files(part)})
+    inheriting = [
+        _take_over(fragments[path], inherited, base.dataset.version + 1)
         for part in heirs
         for path, inherited in zip(_first_files(part), part.inherited, strict=True)
     ]
-    updated, gone = _decode_marks(marks)
-    change = _update(base, [], [*updated, *taken], gone, sum(mark.rows for mark in marks))
+    updated, removed = _decode_marks(marks)
+    change = _update(base, [], [*updated, *inheriting], removed, sum(mark.rows for mark in marks))
     return replace(change, added=sum(part.rows for part in heirs), digests=_collect_digests(marks))
 
 
@@ -214,9 +214,9 @@ def mark(base: Base, addresses: pa.Array) -> tuple[Marked, ...]:
     ordered = np.sort(addresses.to_numpy(zero_copy_only=False))
     fragment_ids, counts = np.unique(ordered >> np.uint64(32), return_counts=True)
     updated, _ = _delete_rows(base, ordered)
-    kept = {fragment.id: fragment for fragment in updated}
+    updated_by_id = {fragment.id: fragment for fragment in updated}
     return tuple(
-        _mark(base, fragment_id, count, kept.get(fragment_id))
+        _mark(base, fragment_id, count, updated_by_id.get(fragment_id))
         for fragment_id, count in zip(fragment_ids.tolist(), counts.tolist(), strict=True)
     )
 
@@ -234,26 +234,30 @@ def _mark(base: Base, fragment_id: int, count: int, left: FragmentMetadata | Non
 
 def describe_update(base: Base, parts: Sequence[Written], marks: Sequence[Marked]) -> Change:
     """Describe an update that workers wrote and marked."""
-    updated, gone = _decode_marks(marks)
-    change = _update(base, decode_fragments(parts), updated, gone, sum(mark.rows for mark in marks))
+    updated, removed = _decode_marks(marks)
+    change = _update(
+        base, decode_fragments(parts), updated, removed, sum(mark.rows for mark in marks)
+    )
     return replace(change, digests={**_collect_digests(parts), **_collect_digests(marks)})
 
 
 def _decode_marks(marks: Sequence[Marked]) -> tuple[list[FragmentMetadata], list[int]]:
-    """The fragments in which rows are left, and the ids of those without any."""
+    """Split marks into the fragments in which rows are left, and the ids of the fragments without any."""
     texts = [mark.fragment for mark in marks if mark.fragment is not None]
-    gone = [mark.fragment_id for mark in marks if mark.fragment is None]
-    return [FragmentMetadata.from_json(text) for text in texts], gone
+    removed = [mark.fragment_id for mark in marks if mark.fragment is None]
+    return [FragmentMetadata.from_json(text) for text in texts], removed
 
 
-def delete(base: Base, ids: pa.Array, found: pa.Array | None = None) -> Change | None:
-    """Mark the rows with these ids deleted; `found` are their addresses, if known. None when there is no such row."""
-    addresses = _addresses(base, ids) if found is None else np.unique(found.to_numpy())
+def delete(base: Base, ids: pa.Array, row_addresses: pa.Array | None = None) -> Change | None:
+    """Mark the rows with these ids deleted, at `row_addresses` if known. None when there is no such row."""
+    addresses = (
+        _addresses(base, ids) if row_addresses is None else np.unique(row_addresses.to_numpy())
+    )
     if not len(addresses):
         return None
-    updated, gone = _delete_rows(base, addresses)
+    updated, removed = _delete_rows(base, addresses)
     note = f"{len(addresses)} rows by id"
-    return Change(operation=LanceOperation.Delete(updated, gone, note), deleted=len(addresses))
+    return Change(operation=LanceOperation.Delete(updated, removed, note), deleted=len(addresses))
 
 
 def write(
@@ -293,8 +297,8 @@ def _check_ids(rows: pa.Table) -> pa.Array:
     counts = pc.value_counts(ids)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     if len(repeated):
-        shown = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
-        raise InternalError(f"{len(repeated)} ids come twice in one upsert: {shown}")
+        examples = ", ".join(shorten(value) for value in repeated.slice(0, 3).to_pylist())
+        raise InternalError(f"{len(repeated)} ids come twice in one upsert: {examples}")
     return ids
 
 
@@ -311,8 +315,8 @@ def _order_matched(rows: pa.Table, ids: pa.Array, hits: pa.Table) -> tuple[pa.Ta
 def _addresses(base: Base, ids: pa.Array) -> "np.ndarray[Any, Any]":
     if not len(ids):
         return np.empty(0, np.uint64)
-    found = base.table.lookup(KEY, ids, (), row_address=True)
-    addresses: np.ndarray[Any, Any] = found[ROW_ADDRESS].to_numpy()
+    rows = base.table.lookup(KEY, ids, (), row_address=True)
+    addresses: np.ndarray[Any, Any] = rows[ROW_ADDRESS].to_numpy()
     return addresses
 
 
@@ -330,31 +334,31 @@ def _inherit_versions(
     base: Base, parts: Sequence[FragmentMetadata], successors: Successors
 ) -> list[FragmentMetadata]:
     """Describe the fragments of an append with the creation versions of the rows they replace, written just now."""
-    named = _find_by_files(base, {part.files[0]._path for part in parts})
-    start, found = 0, []
+    fragments_by_file = _find_by_files(base, {part.files[0]._path for part in parts})
+    start, inheriting = 0, []
     for part in parts:
-        landed = named[part.files[0]._path]
+        landed = fragments_by_file[part.files[0]._path]
         _inherit(landed, successors.slice(start, part.physical_rows), base.dataset.version)
-        found.append(landed)
+        inheriting.append(landed)
         start += part.physical_rows
-    return found
+    return inheriting
 
 
 def _find_by_files(base: Base, files: set[str]) -> dict[str, FragmentMetadata]:
     """Find fragments by their files; those of the last append are among the last."""
-    found: dict[str, FragmentMetadata] = {}
+    fragments_by_file: dict[str, FragmentMetadata] = {}
     with translate_faults(StoreAction.READ, base.location):
         for fragment in reversed(base.dataset.get_fragments()):
-            if len(found) == len(files):
+            if len(fragments_by_file) == len(files):
                 break
             metadata = fragment.metadata
             if (name := metadata.files[0]._path) in files:
-                found[name] = metadata
-    return found
+                fragments_by_file[name] = metadata
+    return fragments_by_file
 
 
 def _inherit(fragment: FragmentMetadata, successors: Successors, appended: int) -> None:
-    """Give the rows of a fragment what they inherit; rows that inherit nothing stay as the append wrote them."""
+    """Give the rows of a fragment the ids and versions that they inherit; other rows stay as the append wrote them."""
     assert fragment.row_id_meta is not None, "a commit gives every row an id"
     appended_ids = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
     row_ids = pc.coalesce(successors.row_ids, appended_ids)
@@ -368,7 +372,7 @@ def _inherit(fragment: FragmentMetadata, successors: Successors, appended: int) 
 def _delete_rows(
     base: Base, addresses: "np.ndarray[Any, Any]", like: DeletionSource | None = None
 ) -> tuple[list[FragmentMetadata], list[int]]:
-    """Mark rows deleted by address; gives the changed fragments and the ids of those without rows."""
+    """Mark rows deleted by address; return the changed fragments and the ids of the fragments without rows."""
     addresses = np.sort(addresses)
     fragment_ids, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split(addresses & np.uint64(0xFFFFFFFF), starts[1:])
@@ -386,13 +390,13 @@ def _delete_rows(
                 base.table.deletions.learn(metadata, changed, part.astype(np.uint32))
             return changed
 
-    found = _each(rest, fragment_ids.tolist(), offsets, at_once=base.location.root.is_distant)
-    gone = [
+    remainders = _each(rest, fragment_ids.tolist(), offsets, at_once=base.location.root.is_distant)
+    removed = [
         fragment_id
-        for fragment_id, left in zip(fragment_ids.tolist(), found, strict=True)
+        for fragment_id, left in zip(fragment_ids.tolist(), remainders, strict=True)
         if left is None
     ]
-    return [left for left in found if left is not None], gone
+    return [left for left in remainders if left is not None], removed
 
 
 def _each(
@@ -424,11 +428,11 @@ def _update(
     base: Base,
     fragments: list[FragmentMetadata],
     updated: list[FragmentMetadata],
-    gone: list[int],
+    removed: list[int],
     deleted: int,
 ) -> Change:
     operation = LanceOperation.Update(
-        removed_fragment_ids=gone,
+        removed_fragment_ids=removed,
         updated_fragments=updated,
         new_fragments=fragments,
         # Any value may have changed, so no index may count the new fragments as covered.
@@ -454,6 +458,6 @@ def _rows(fragments: Sequence[FragmentMetadata]) -> int:
     return sum(fragment.physical_rows for fragment in fragments)
 
 
-def _same_columns(wanted: pa.Schema, schema: pa.Schema) -> bool:
+def _same_columns(new_schema: pa.Schema, schema: pa.Schema) -> bool:
     shape = {field.name: (field.type, field.nullable) for field in schema}
-    return shape == {field.name: (field.type, field.nullable) for field in wanted}
+    return shape == {field.name: (field.type, field.nullable) for field in new_schema}

@@ -204,28 +204,28 @@ class LanceTable:
     ) -> pa.Table:
         """Find rows whose `column` is one of `values`; uses the index where it pays.
 
-        Without one, Lance filters by a few texts; many values are compared here, batch by batch.
+        Without an index, Lance filters by a few texts; many values are compared here, batch by batch.
         """
         names = list(columns) if columns is not None else self._schema.names
         extra = [ROW_ID] * row_id + [ROW_ADDRESS] * row_address
-        wanted = pc.drop_null(pc.unique(values))
-        if not len(wanted):
+        distinct = pc.drop_null(pc.unique(values))
+        if not len(distinct):
             return self.read(names, row_id=row_id, row_address=row_address, blobs=blobs, limit=0)
-        if self._can_filter(wanted) and (
-            self._index_pays(column, len(wanted)) or _are_few_texts(wanted)
+        if self._can_filter(distinct) and (
+            self._index_pays(column, len(distinct)) or _are_few_texts(distinct)
         ):
             parts = [
                 self.read(
                     names,
-                    _match_values(column, wanted.slice(start, LOOKUP_VALUES_MAX)),
+                    _match_values(column, distinct.slice(start, LOOKUP_VALUES_MAX)),
                     row_id=row_id,
                     row_address=row_address,
                     blobs=blobs,
                 )
-                for start in range(0, len(wanted), LOOKUP_VALUES_MAX)
+                for start in range(0, len(distinct), LOOKUP_VALUES_MAX)
             ]
             return pa.concat_tables(parts)
-        hits = self._scan_for(column, wanted)
+        hits = self._scan_for(column, distinct)
         if set(names) <= {column}:
             return hits.select([*names, *extra])
         return self.take(hits[ROW_ID].combine_chunks(), [*names, *extra], blobs=blobs)
@@ -316,27 +316,27 @@ class LanceTable:
     # ---- shape
 
     def fragments(self) -> tuple[FragmentInfo, ...]:
-        """The fragments of this version, by id."""
+        """List the fragments of this version, by id."""
         if self._fragments is None:
             with translate_faults(StoreAction.READ, self._location):
                 self._fragments = fragment_infos(self._dataset)
         return self._fragments
 
     def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
-        """The offsets of the deleted rows of some fragments."""
+        """List the offsets of the deleted rows of some fragments."""
         return self.deletions.of(fragments)
 
     def row_ids(self, addresses: pa.Array) -> pa.Array:
         """Give the lasting row ids of rows, of deleted ones too, in the order asked."""
-        found = self._of_manifest(addresses, _row_ids if self._unofficial else _decoded_row_ids)
-        assert found is not None, "row ids stand in the manifest"
-        return found
+        ids = self._of_manifest(addresses, _row_ids if self._unofficial else _decoded_row_ids)
+        assert ids is not None, "row ids stand in the manifest"
+        return ids
 
     def created_versions(self, addresses: pa.Array) -> pa.Array:
-        """Give the versions that live rows were born in, in the order asked."""
-        found = self._of_manifest(addresses, _created_versions) if self._unofficial else None
-        if found is not None:
-            return found
+        """Return the versions that live rows were born in, in the order asked."""
+        versions = self._of_manifest(addresses, _created_versions) if self._unofficial else None
+        if versions is not None:
+            return versions
         fragments = np.unique(addresses.to_numpy(zero_copy_only=False) >> np.uint64(32)).tolist()
         rows = self.read([_CREATED], fragments=fragments, row_address=True)
         positions = pc.index_in(addresses, value_set=rows[ROW_ADDRESS].combine_chunks())
@@ -345,29 +345,29 @@ class LanceTable:
     def _of_manifest(
         self, addresses: pa.Array, decode: Callable[[FragmentMetadata, Numbers], Numbers | None]
     ) -> pa.Array | None:
-        """Decode what the manifest records for rows; None when it records nothing for some of them."""
-        wanted = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
-        fragments, offsets = wanted >> np.uint64(32), wanted & np.uint64(0xFFFFFFFF)
-        found = np.empty(len(wanted), np.uint64)
+        """Decode a number that the manifest records per row; None when it records nothing for some of the rows."""
+        numbers = addresses.to_numpy(zero_copy_only=False).astype(np.uint64)
+        fragments, offsets = numbers >> np.uint64(32), numbers & np.uint64(0xFFFFFFFF)
+        decoded = np.empty(len(numbers), np.uint64)
         with translate_faults(StoreAction.READ, self._location):
             for fragment in np.unique(fragments).tolist():
-                here = fragments == fragment
-                part = decode(fragment_of(self._dataset, fragment).metadata, offsets[here])
+                in_fragment = fragments == fragment
+                part = decode(fragment_of(self._dataset, fragment).metadata, offsets[in_fragment])
                 if part is None:
                     return None
-                found[here] = part
-        return pa.array(found, pa.uint64())
+                decoded[in_fragment] = part
+        return pa.array(decoded, pa.uint64())
 
     def fragment_count(self) -> int:
-        """How many fragments there are."""
+        """Count the fragments."""
         return len(self._dataset.fragment_ids())
 
     def indices(self) -> tuple[IndexInfo, ...]:
-        """The indices of this version, by name."""
+        """List the indices of this version, by name."""
         return self._indices.infos()
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
-        """Fragments that no index of that kind on the column covers."""
+        """List the fragments that no index of that kind on the column covers."""
         infos = self.indices()
         with translate_faults(StoreAction.READ, self._location):
             return list_uncovered(self._dataset, infos, column, kind)
@@ -396,12 +396,12 @@ class LanceTable:
     # ---- blobs
 
     def blob_range(self, column: str, row_id: int, start: int, length: int) -> bytes:
-        """Part of one row's blob content."""
+        """Read part of one row's blob content."""
         with translate_faults(StoreAction.READ, self._location):
-            found = self._dataset.read_blob_ranges(
+            ranges = self._dataset.read_blob_ranges(
                 column, [(row_id, start, length)], selector="ids"
             )
-        return found[0][2] or b""
+        return ranges[0][2] or b""
 
     # ---- how it is done
 
@@ -448,39 +448,39 @@ class LanceTable:
         indexed = any(i.column == column and i.kind is IndexKind.BTREE for i in self.indices())
         return indexed and values * LOOKUP_ROWS_PER_VALUE <= self.count()
 
-    def _can_filter(self, wanted: pa.Array) -> bool:
-        """Whether Lance can be asked for values: an expression carries the whole schema, and knows no list of moments."""
-        return _is_spelled(wanted) or not any(
+    def _can_filter(self, values: pa.Array) -> bool:
+        """Whether Lance can filter by values: an expression carries the whole schema, but no list of moments."""
+        return _is_spelled(values) or not any(
             pa.types.is_list(kind) and pa.types.is_date64(kind.value_type)
             for kind in self._schema.types
         )
 
-    def _scan_for(self, column: str, wanted: pa.Array) -> pa.Table:
+    def _scan_for(self, column: str, values: pa.Array) -> pa.Table:
         source = self.scan((column,), row_id=True, row_address=True)
-        kept = [b.filter(pc.is_in(b.column(column), value_set=wanted)) for b in source]
-        return pa.Table.from_batches([b for b in kept if b.num_rows], source.schema)
+        matches = [b.filter(pc.is_in(b.column(column), value_set=values)) for b in source]
+        return pa.Table.from_batches([b for b in matches if b.num_rows], source.schema)
 
 
-def _is_spelled(wanted: pa.Array) -> bool:
-    return bool(pa.types.is_string(wanted.type) or pa.types.is_integer(wanted.type))
+def _is_spelled(values: pa.Array) -> bool:
+    return bool(pa.types.is_string(values.type) or pa.types.is_integer(values.type))
 
 
-def _match_values(column: str, wanted: pa.Array) -> Filter:
-    """A filter for rows whose column has one of some values."""
-    if not _is_spelled(wanted):
-        return pc.field(column).isin(wanted)
-    texts = wanted.cast(pa.string())
-    if pa.types.is_string(wanted.type):
+def _match_values(column: str, values: pa.Array) -> Filter:
+    """Build a filter for the rows whose column has one of some values."""
+    if not _is_spelled(values):
+        return pc.field(column).isin(values)
+    texts = values.cast(pa.string())
+    if pa.types.is_string(values.type):
         texts = pc.binary_join_element_wise("'", pc.replace_substring(texts, "'", "''"), "'", "")
     return f"`{column}` in ({', '.join(texts.to_pylist())})"
 
 
-def _are_few_texts(wanted: pa.Array) -> bool:
-    return len(wanted) <= LOOKUP_FILTERED_MAX and bool(pa.types.is_string(wanted.type))
+def _are_few_texts(values: pa.Array) -> bool:
+    return len(values) <= LOOKUP_FILTERED_MAX and bool(pa.types.is_string(values.type))
 
 
 def _read_ahead(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same stream, once its first batch is there: by then every index that serves it was read."""
+    """Return the same stream, once its first batch is there: by then every index that serves it was read."""
     first = next(source, None)
     batches = source if first is None else chain([first], source)
     return pa.RecordBatchReader.from_batches(source.schema, batches)
@@ -488,8 +488,8 @@ def _read_ahead(source: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 def _row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:
     metadata = fragment.row_id_meta
-    found = None if metadata is None else row_ids_at(metadata, offsets)
-    return _decoded_row_ids(fragment, offsets) if found is None else found
+    ids = None if metadata is None else row_ids_at(metadata, offsets)
+    return _decoded_row_ids(fragment, offsets) if ids is None else ids
 
 
 def _decoded_row_ids(fragment: FragmentMetadata, offsets: Numbers) -> Numbers | None:

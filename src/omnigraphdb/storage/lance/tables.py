@@ -83,13 +83,13 @@ from omnigraphdb.storage.values import (
 )
 
 OPENING: Final = "omnigraph-open"
-"""Names the threads that open a version for the next one who needs it."""
+"""The name of the threads that open a version for its next reader."""
 
 _AppendPosition = tuple[str, str | None, str]
 
 
 def _append_position(at: TableAt, rows: pa.Table) -> _AppendPosition:
-    """Where rows would be appended, and the first of them."""
+    """Identify an append by its table, its branch and the id of its first row."""
     first = str(rows["id"][0].as_py()) if rows.num_rows else ""
     return (at.path, at.branch, first)
 
@@ -157,7 +157,7 @@ class LanceTables:
         return self._opened.put(at, LanceTable(at, self._datasets, deletions, self._damaged))
 
     def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
-        """Read a file that is kept beside a table and is no part of it, or map a large one; None when there is none."""
+        """Read a file beside a table that is not a part of it, or map a large one; None when it does not exist."""
         location = f"{path}/{name}"
         if mapped:
             return self._objects.map_bytes(location)
@@ -181,15 +181,15 @@ class LanceTables:
     def transactions(
         self, path: str, branch: str | None, after: Version, upto: Version
     ) -> tuple[TransactionInfo, ...]:
-        """The commits in (after, upto], oldest first."""
+        """Read the commits in (after, upto], oldest first."""
         return commit.transaction_infos(self._datasets, path, branch, after, upto)
 
     def versions(self, path: str, branch: str | None = None) -> tuple[VersionInfo, ...]:
-        """The versions of one branch of a table that can still be read, oldest first."""
+        """List the versions of one branch of a table that can still be read, oldest first."""
         return files.versions(self._datasets, path, branch)
 
     def sizes(self, path: str) -> Mapping[str | None, int]:
-        """The bytes of a table's main branch and of every branch tree."""
+        """Sum the bytes of a table's main branch and of every branch tree."""
         return files.sizes(self._datasets, path)
 
     def reclaim(
@@ -200,15 +200,15 @@ class LanceTables:
         branch: str | None = None,
         dry_run: bool,
     ) -> Reclaimed:
-        """Remove versions of one branch of a table and the files only they use."""
+        """Remove versions of one branch of a table and the files that only they use."""
         if versions and not dry_run:
-            # Whoever finds a version missing later knows that it may have been removed on purpose.
+            # A reader that misses a version later knows that it may have been removed on purpose.
             self._objects.put(RECLAIMED, json.dumps({"path": path, "branch": branch}))
-        found = files.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
+        reclaimed = files.reclaim(self._datasets, path, branch, versions, dry_run=dry_run)
         if not dry_run:
             # Handles of removed versions would fail late and unclear.
             self.forget(path)
-        return found
+        return reclaimed
 
     # ---- staged rows
 
@@ -231,10 +231,12 @@ class LanceTables:
         )
 
     def read_written(self, at: TableAt, written: Written, columns: Sequence[str]) -> pa.Table:
-        """Read plain columns of fragments that `write` wrote beside a version and no one committed."""
+        """Read plain columns of fragments that `write` wrote beside a version and nobody committed."""
         files = data_files(stage.decode_fragments([written]))
-        home = branch_path(at.path, at.branch)
-        parts = [read_row_file(self._datasets, f"{home}/{one.name}", columns) for one in files]
+        directory = branch_path(at.path, at.branch)
+        parts = [
+            read_row_file(self._datasets, f"{directory}/{file.name}", columns) for file in files
+        ]
         return pa.concat_tables([part.select(columns) for part in parts])
 
     def copy(self, at: TableAt, source: TableAt, fragments: Sequence[int]) -> Written | None:
@@ -274,10 +276,10 @@ class LanceTables:
         if not len(fragments) or not self._datasets.unofficial:
             return False
         low, high = int(fragments.min()), int(fragments.max())
-        around = sum(f.physical_rows for f in self.open(at).fragments() if low <= f.id <= high)
+        row_count = sum(f.physical_rows for f in self.open(at).fragments() if low <= f.id <= high)
         if self._datasets.root.is_distant:
-            return around > SPAN_ROWS_DISTANT_MAX
-        return appending or around > SPAN_ROWS_MAX
+            return row_count > SPAN_ROWS_DISTANT_MAX
+        return appending or row_count > SPAN_ROWS_MAX
 
     def stage_takeover(
         self,
@@ -342,13 +344,13 @@ class LanceTables:
             for staged, rows in unused
             if staged.kind is StagedKind.APPEND
         }
-        for place, append in appends.items():
-            self._unused.put(place, append)
+        for position, append in appends.items():
+            self._unused.put(position, append)
         try:
             yield
         finally:
-            for place in appends:
-                self._unused.pop(place)
+            for position in appends:
+                self._unused.pop(position)
 
     def _take_unused(self, at: TableAt, data: Data | None) -> stage.Change | None:
         """Describe an append by files that were written for the same rows; nobody else uses them."""
@@ -363,7 +365,7 @@ class LanceTables:
         return stage.Change(operation=operation, added=staged.rows_added, digests=staged.digests)
 
     def _base_of(self, at: TableAt) -> TableAt:
-        """A version that is in the store and has the same columns: drafts only append."""
+        """Return a version that is in the store and has the same columns: drafts only append."""
         drafts = self._datasets.drafts
         return at if drafts is None else drafts.base_of(at)
 
@@ -396,11 +398,11 @@ class LanceTables:
     # ---- staged shape
 
     def check_indices(self, at: TableAt, noted: Mapping[str, str]) -> tuple[IndexInfo, ...]:
-        """Compare the files of every index with what was noted; one that cannot be used is `damaged` for reads too."""
+        """Compare the files of every index with the noted digests; an unusable index is `damaged` for reads too."""
         return self.open(at).check_indices(files.segment_files(self._datasets, at.path), noted)
 
     def needed_files(self, at: TableAt) -> Mapping[str, int | None]:
-        """The data and deletion files of a version, and its index segments with a slash at the end; and their bytes."""
+        """List data and deletion files of a version, and index segments with a slash at the end, with their bytes."""
         with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
             needed = files.needed_files(self._datasets.at(at), at)
         return {path: file.bytes for path, file in needed.items()}
@@ -410,7 +412,7 @@ class LanceTables:
         return files.read_contents(self._datasets, at)
 
     def find_unreadable(self, path: str, file: NeededFile) -> str | None:
-        """Read a file that has no digest, and describe what prevents it; None when nothing does."""
+        """Read a file that has no digest, and describe the error of the read; None when it succeeds."""
         try:
             if file.deletions is not None:
                 data = self._objects.read_bytes(path)
@@ -423,13 +425,13 @@ class LanceTables:
             return str(error)
 
     def version_files(self, path: str, branch: str | None) -> Mapping[Version, str]:
-        """List the manifest files of one branch of a table, by version; opens none of them."""
+        """List the manifest files of one branch of a table by version, without opening them."""
         # Lance keeps the files of a memory root in a memory of its own.
         if self._datasets.unofficial and not self._datasets.root.is_memory:
             listed = list_versions(self._objects, branch_path(path, branch))
         else:
             listed = files.versions(self._datasets, path, branch)
-        return {one.version: self.version_file(path, branch, one.version) for one in listed}
+        return {info.version: self.version_file(path, branch, info.version) for info in listed}
 
     def hinted_version(self, path: str, branch: str | None) -> Version:
         """Read the version that Lance noted as the newest of a branch, which may be older than that; 0 when there is none."""
@@ -444,18 +446,18 @@ class LanceTables:
         return version_file(branch_path(path, branch), version)
 
     def find_cut(self, at: TableAt) -> str | None:
-        """Describe a file of rows of a version that the local disk does not hold whole; None when there is none."""
+        """Describe a file of rows of a version that the local disk does not hold whole; None when all are whole."""
         root = self._datasets.root
         if not root.is_local:
             return None
         with translate_faults(StoreAction.READ, self._datasets.location_of(at)):
-            found = find_cut_file(root, self._datasets.at(at), at)
-        return None if found is None else f"'{found[0]}': {found[1]}"
+            cut_file = find_cut_file(root, self._datasets.at(at), at)
+        return None if cut_file is None else f"'{cut_file[0]}': {cut_file[1]}"
 
     def listed_files(self, path: str) -> Mapping[str, int]:
-        """Every file in the directory of a table and its bytes; one listing."""
-        found = files.file_sizes(self._datasets, path)
-        return {f"{path}/{name}": size for name, size in found.items()}
+        """List every file in the directory of a table with its bytes; one listing."""
+        sizes = files.file_sizes(self._datasets, path)
+        return {f"{path}/{name}": size for name, size in sizes.items()}
 
     def digest(self, path: str) -> str | None:
         """Read a file and give its digest; None where a file is not worth a request."""
@@ -610,16 +612,16 @@ class LanceTables:
         return draft and replace(draft, landed=replace(draft.landed, digests=staged.digests))
 
     def land_drafts(self, drafts: Sequence[Draft]) -> None:
-        """Move HEADs through the versions of drafts, or raise; then some may have moved."""
-        made = self._datasets.drafts
-        if made is None or not drafts:
+        """Move HEADs through the versions of drafts, or raise; then some HEADs may have moved."""
+        draft_store = self._datasets.drafts
+        if draft_store is None or not drafts:
             return
         newest = {draft.landed.at.path: draft.landed.at for draft in drafts}
         for path in newest:
             self._landed.pop((path, None))
-        # Files first: a manifest must never be more durable than what it names.
+        # Files first: a manifest must never be more durable than the files that it names.
         self._datasets.settle(drafts[0].landed.at.path)
-        made.land(drafts)
+        draft_store.land(drafts)
         record(Cost.TABLE_COMMITS, len(drafts))
         for path, at in newest.items():
             self._landed.put((path, None), at.version)
@@ -627,7 +629,7 @@ class LanceTables:
             self._open_soon(newest.values())
 
     def _open_soon(self, versions: Iterable[TableAt]) -> None:
-        """Open what the next writers will ask for, while the present one goes on."""
+        """Open the versions that the next writers will ask for, while the present writer goes on."""
 
         def run() -> None:
             for at in versions:
@@ -690,7 +692,7 @@ class LanceTables:
         return TableAt(path=at.path, branch=branch, version=Version(forked.version))
 
     def forks(self, path: str) -> Mapping[str, BranchRef]:
-        """The Lance branches of a table, by name."""
+        """List the Lance branches of a table, by name."""
         return branches.refs(self._datasets, path)
 
     def drop_fork(self, path: str, branch: str) -> None:
@@ -714,7 +716,7 @@ class LanceTables:
 
     @contextmanager
     def _writing_indices(self, at: TableAt) -> Iterator[None]:
-        """Translate what Lance raises; it reads parts of an index that it just wrote, and panics over one that is cut."""
+        """Translate errors of Lance, which reads parts of an index that it just wrote, and panics over a cut one."""
         try:
             with self._writing(at):
                 yield
@@ -747,10 +749,10 @@ class LanceTables:
         )
 
     def _digests(self, at: TableAt, change: stage.Change) -> Digests:
-        """The digests of all files that a change brings, each of which is whole; those that nobody took yet are taken here."""
-        known = change.digests
+        """Return the digests of all files of a change, each of which is whole; missing digests are taken here."""
+        noted = change.digests
         location = self._datasets.location(at.path, at.branch, at.version)
         require_whole(location, change.operation)
         names = (file.name for file in new_files(change.operation))
-        left = [name for name in names if digest_key(name) not in known]
-        return {**known, **digest_new_files(location, left)}
+        left = [name for name in names if digest_key(name) not in noted]
+        return {**noted, **digest_new_files(location, left)}

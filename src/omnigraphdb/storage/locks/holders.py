@@ -1,4 +1,4 @@
-"""Who holds a lock: written beside the lock by its holder, read by those who wait for it."""
+"""Holder of a lock: its process writes it beside the lock, and waiting processes read it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What a lock is taken for: the kind of operation, and its id where it has one."""
+    """The purpose of a lock: the kind of operation, and its id where it has one."""
 
     kind: str
     operation_id: str | None = None
@@ -24,7 +24,7 @@ UNNAMED = Activity("an operation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The process that holds a lock, since when, and what for."""
+    """The process that holds a lock, with the start and the purpose of the hold."""
 
     process: int
     host: str
@@ -44,7 +44,7 @@ class Holder:
         return datetime_of(self.since_us).isoformat(timespec="seconds").replace("+00:00", "Z")
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts an error shows; those that are not known are left out."""
+        """Return the facts that an error shows; unknown facts are left out."""
         facts = {
             "process": self.process,
             "host": self.host,
@@ -54,12 +54,12 @@ class Holder:
         return {name: value for name, value in facts.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form."""
+        """Return the stored form."""
         return self.to_dict() | {"since": self.since_us}
 
 
 def encode_holder(holder: Holder) -> bytes:
-    """Write a holder as one line; what an earlier, longer line left behind it does not matter."""
+    """Write a holder as one line; the rest of an earlier, longer line behind it does not matter."""
     return json.dumps(holder.to_json()).encode() + b"\n"
 
 

@@ -89,8 +89,9 @@ def _do_at_once(
 class LeaseLocks:
     """Leases under `__locks/`, created by put-if-absent, renewed and taken over by put-if-match.
 
-    Whoever finds a lease held writes its name into it, so that a busy process does not take it again before others had
-    their turn; the order is a courtesy, and only the conditions of the store decide who holds the lock. A release writes the lease without an owner instead of removing it: its token must keep growing.
+    A process that meets a held lease writes its name into it, so that a busy process does not take it again
+    before others had their turn. The order is a courtesy: only the conditions of the store decide about the lock. A release
+    writes the lease without an owner instead of removing it: its token must keep growing.
     """
 
     def __init__(
@@ -136,9 +137,9 @@ class LeaseLocks:
         return lock
 
     def holder(self, key: str) -> Holder | None:
-        """Read who holds the lease of a key; None when a rival may take it.
+        """Read the holder of the lease of a key; None when a rival may take it.
 
-        The first look may show a dead holder; the next ones do not when the term of its lease is over.
+        The first look may show a dead holder; later looks do not when the term of its lease is over.
         """
         path = lease_path(key)
         stored = self._objects.read_versioned(path)
@@ -170,7 +171,7 @@ class LeaseLocks:
     def _may_take(
         self, path: str, lease: Lease, stored: Versioned, waiter: str, *, is_queued: bool
     ) -> bool:
-        """Whether a lease is free and it is the turn of the waiter; a released one that nobody waits for asks no clock."""
+        """Whether a lease is free and it is the turn of the waiter; a released lease without waiters asks no clock."""
         if lease.owner is None and not (is_queued and lease.waiting):
             return True
         seconds_free = self._seconds_free(path, lease, stored)
@@ -183,14 +184,14 @@ class LeaseLocks:
             self._objects.put_if_match(path, queued.to_json(), version)
 
     def _leave_queue(self, path: str, waiter: str, *, was_queued: bool) -> None:
-        """Take the name of a waiter that gives up out of the lease; if that fails, others wait a moment longer."""
+        """Remove the name of a waiter that gives up from the lease; if that fails, others wait a moment longer."""
         if not was_queued:
             return
         with suppress(StorageError):
             seen = self._objects.read_versioned(path)
             current = None if seen is None else lease_of(seen.text, path)
             if seen is not None and current is not None and waiter in current.waiting:
-                left = tuple(one for one in current.waiting if one != waiter)
+                left = tuple(name for name in current.waiting if name != waiter)
                 self._try_queue(path, replace(current, waiting=left), seen.token)
 
     def _try_reacquire(self, key: str, path: str, activity: Activity) -> LeaseLock | None:
@@ -242,13 +243,13 @@ class LeaseLocks:
                 if new is not None:
                     return True, new
         except StorageError:
-            found = self._find(path, lease)
-            if found is None:
+            landed_version = self._find(path, lease)
+            if landed_version is None:
                 raise
-            return True, found
+            return True, landed_version
         # The client repeats a request whose answer was lost, and then conflicts with its own write.
-        found = self._find(path, lease)
-        return found is not None, found
+        landed_version = self._find(path, lease)
+        return landed_version is not None, landed_version
 
     def _find(self, path: str, lease: Lease) -> str | None:
         """Find the stored version of our lease; None when the store has another's."""
@@ -301,7 +302,7 @@ class LeaseLocks:
             return True
 
     def _rewrite(self, lock: LeaseLock, lease: Lease) -> tuple[Lease, str] | None:
-        """Replace our lease by its next state, which keeps those who stand in line; None when another process took it over."""
+        """Replace our lease by its next state, with its waiters; None when another process took it over."""
         if lock.version is not None:
             version = self._objects.put_if_match(lock.path, lease.to_json(), lock.version)
             if version is not None:
@@ -312,12 +313,12 @@ class LeaseLocks:
             current = None if seen is None else lease_of(seen.text, lock.path)
             if seen is None or current is None or not current.is_same_hold(lock.lease):
                 return None
-            kept = replace(lease, waiting=current.waiting)
-            version = self._objects.put_if_match(lock.path, kept.to_json(), seen.token)
+            updated = replace(lease, waiting=current.waiting)
+            version = self._objects.put_if_match(lock.path, updated.to_json(), seen.token)
             if version is not None:
-                return kept, version
+                return updated, version
         raise StorageError(
-            f"the lease '{lock.path}' was written by those who wait {OBJECT_ROUNDS_MAX} times in a row",
+            f"the lease '{lock.path}' was written by waiting processes {OBJECT_ROUNDS_MAX} times in a row",
             storage_kind=StorageKind.TRANSIENT,
         )
 
@@ -337,11 +338,11 @@ class LeaseLocks:
             if lock.over:
                 return
             lock.over = True
-            free = replace(lock.lease, owner=None, expires_us=0, holder=None)
+            free_lease = replace(lock.lease, owner=None, expires_us=0, holder=None)
             try:
-                rewritten = self._rewrite(lock, free)
+                rewritten = self._rewrite(lock, free_lease)
             except StorageError:
                 return
-            # Whoever stands in line comes first: only then may this process not take the lock again as it left it.
+            # A waiter in line comes first: only then may this process not take the lock again as it left it.
             if rewritten is not None and not rewritten[0].waiting:
                 self._released.put(lock.path, rewritten)

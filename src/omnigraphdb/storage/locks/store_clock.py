@@ -1,4 +1,4 @@
-"""The time of an object store: it dates every object, whatever the clocks of its clients say."""
+"""The time of an object store: it dates every object, independent of the clocks of its clients."""
 
 from typing import NamedTuple
 
@@ -31,14 +31,14 @@ class StoreClock:
         self._last: _Reading | None = None
 
     def now_us(self) -> int:
-        """The time of the store, in microseconds since the epoch; two requests now and then."""
+        """Return the time of the store, in microseconds since the epoch; two requests now and then."""
         reading = self._last
         if reading is None or self._seconds_since(reading) > STORE_TIME_SECONDS_MAX:
             reading = self._last = self._read()
         return reading.store_us + int(self._seconds_since(reading) * _US)
 
     def seconds_since(self, changed_us: int) -> float:
-        """How long ago, at least, the store changed an object that it dates like that."""
+        """Return the least number of seconds since the store changed an object with this date."""
         age = (self.now_us() - changed_us) / _US - STORE_TIME_STEP_SECONDS
         return max(0.0, age)
 

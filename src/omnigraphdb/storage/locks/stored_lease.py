@@ -23,10 +23,10 @@ class Lease:
     seconds: float = LEASE_SECONDS
     holder: Holder | None = None
     waiting: tuple[str, ...] = ()
-    """Who waits for the lock, in the order in which they came."""
+    """The names of the waiters, in the order in which they came."""
 
     def to_json(self) -> str:
-        """The stored form."""
+        """Return the stored form."""
         body = {"owner": self.owner, "token": self.token, "expires": self.expires_us}
         term = {} if self.owner is None else {"seconds": self.seconds}
         holder = {} if self.holder is None else {"holder": self.holder.to_json()}
@@ -35,7 +35,7 @@ class Lease:
 
     @property
     def signs_of_life(self) -> tuple[str | None, int, int]:
-        """The part of a lease that only its holder changes; the names of those who wait are not in it."""
+        """The part of a lease that only its holder changes; the names of waiters are not in it."""
         return self.owner, self.token, self.expires_us
 
     def is_same_hold(self, other: "Lease") -> bool:
@@ -52,21 +52,21 @@ class Lease:
         return seconds_unchanged - self.seconds * (1 + 1 / LEASE_MARGIN_PART)
 
     def may_take(self, waiter: str, seconds_free: float) -> bool:
-        """Whether it is the turn of a waiter: the first at once, the others when those before them had their time.
+        """Whether it is the turn of a waiter: the first at once, the others when earlier waiters had their time.
 
-        Somebody before may have died; that nobody else has the lock is decided by the store, not here.
+        A waiter before it may have died; the store alone decides that nobody else has the lock.
         """
         if not self.waiting:
             return True
         if waiter not in self.waiting:
             return False
-        place = self.waiting.index(waiter)
-        return place == 0 or seconds_free > place * LEASE_TURN_SECONDS
+        position = self.waiting.index(waiter)
+        return position == 0 or seconds_free > position * LEASE_TURN_SECONDS
 
     def waiting_after(self, waiter: str) -> tuple[str, ...]:
-        """Who waits on when a waiter gets the lock; those before it did not come in time and are dropped."""
-        place = self.waiting.index(waiter) if waiter in self.waiting else -1
-        return self.waiting[place + 1 :]
+        """List the waiters that stay when a waiter gets the lock; waiters before it came too late and are dropped."""
+        position = self.waiting.index(waiter) if waiter in self.waiting else -1
+        return self.waiting[position + 1 :]
 
 
 def lease_of(text: str, path: str) -> Lease:

@@ -34,7 +34,7 @@ class TableLock(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other process can hold it, whatever the clocks say: only then may the commit fence be used."""
+        """Whether no other process can hold it, independent of any clock: only then may the commit fence be used."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Locks(Protocol):
         ...
 
     def holder(self, key: str) -> Holder | None:
-        """Read who holds the lock of a key, without acquiring it; None when it is free."""
+        """Read the holder of the lock of a key, without acquiring it; None when it is free."""
         ...
 
     def release(self, lock: TableLock) -> None:
@@ -76,7 +76,7 @@ class Locks(Protocol):
 
 
 RequireLocks = Callable[[], None]
-"""Raises when a lock of its caller was lost: what follows removes, restores or withdraws something."""
+"""Raises when a lock of its caller was lost: the next request removes, restores or withdraws something."""
 
 
 def hold_nothing() -> None:
@@ -188,7 +188,7 @@ class FileLocks:
             self.release(lock)
 
     def holder(self, key: str) -> Holder | None:
-        """Read who holds the lock of a key; a holder that wrote no name is `UNKNOWN_HOLDER`."""
+        """Read the holder of the lock of a key; a holder that wrote no name is `UNKNOWN_HOLDER`."""
         path = _lock_path(key)
         file = self._root.at(path)
         with translate_object_faults(StoreAction.LOCK, self._root, path):
@@ -235,7 +235,7 @@ def _read_holder(file: str) -> Holder | None:
 
 
 class ProcessLock:
-    """A lock inside this process, the only one that can see a memory store."""
+    """A lock inside this process, the only process that can see a memory store."""
 
     __slots__ = ("_free", "_lock", "key")
 

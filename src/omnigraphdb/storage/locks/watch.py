@@ -1,4 +1,4 @@
-"""How long leases of others did not change, by the clocks that this process may trust: its own, and the store's."""
+"""The time since leases of others changed, by the clocks that this process may trust: its own, and the store's."""
 
 from contextlib import suppress
 
@@ -41,10 +41,10 @@ class LeaseWatch:
         return self._runtime.monotonic() - sighting.since
 
     def _age_by_store(self, changed_us: int) -> float:
-        """How old a lease is that this process meets for the first time: its holder may have died long ago."""
+        """Return the age of a lease that this process meets for the first time: its holder may have died long ago."""
         if self._store_clock is None:
             return 0.0
-        # Who cannot write learns no time of the store, and watches.
+        # A process that cannot write learns no time of the store, and watches.
         with suppress(StorageError):
             return self._store_clock.seconds_since(changed_us)
         return 0.0

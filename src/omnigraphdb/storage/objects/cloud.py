@@ -59,40 +59,40 @@ class StoreObjects:
             return list(pool.map(carry_context(self.read), paths))
 
     def read_versioned(self, path: str) -> Versioned | None:
-        """Read a text with its token; None only when it is genuinely not there."""
-        found = self._found(path)
-        if found is None:
+        """Read a text with its token; None only when it does not exist."""
+        stored = self._found(path)
+        if stored is None:
             return None
-        data, meta = found
+        data, meta = stored
         text = text_of(data, self._root, path)
         return Versioned(text, _token(meta), us_of(meta["last_modified"]))
 
     def read_bytes(self, path: str) -> bytes | None:
-        """Read a small file of another kind whole; None only when it is genuinely not there."""
-        found = self._found(path)
-        return None if found is None else found[0]
+        """Read a small file of another kind whole; None only when it does not exist."""
+        stored = self._found(path)
+        return None if stored is None else stored[0]
 
     def map_bytes(self, path: str) -> memoryview | None:
-        """Bring a file of any size to this machine, and map it; None only when it is genuinely not there."""
+        """Bring a file of any size to this machine, and map it; None only when it does not exist."""
         with count_request(StoreAction.READ, self._root, path):
             try:
-                found = obstore.get(self._store, self._key(path))
+                response = obstore.get(self._store, self._key(path))
             except FileNotFoundError as error:
                 _require_missing(error)
                 return None
             # The file has no name, so that it is gone when nobody has it mapped.
-            with tempfile.TemporaryFile() as kept:
-                for chunk in found.stream():
-                    kept.write(chunk)
-                kept.flush()
-                size = kept.tell()
-                return memoryview(mmap.mmap(kept.fileno(), size) if size else b"")
+            with tempfile.TemporaryFile() as file:
+                for chunk in response.stream():
+                    file.write(chunk)
+                file.flush()
+                size = file.tell()
+                return memoryview(mmap.mmap(file.fileno(), size) if size else b"")
 
     def _found(self, path: str) -> tuple[bytes, Mapping[str, Any]] | None:
         with count_request(StoreAction.READ, self._root, path):
             try:
-                found = obstore.get(self._store, self._key(path))
-                return found.bytes().to_bytes(), found.meta
+                response = obstore.get(self._store, self._key(path))
+                return response.bytes().to_bytes(), response.meta
             except FileNotFoundError as error:
                 _require_missing(error)
                 return None
@@ -117,8 +117,10 @@ class StoreObjects:
         """Tell when each text directly in a directory was written, in microseconds of the store's own clock."""
         directory = directory_path(prefix)
         with count_request(StoreAction.LIST, self._root, directory):
-            found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
-        paths = {self._relative(item["path"]): item for item in found["objects"]}
+            listing = obstore.list_with_delimiter(
+                self._store, prefix=self._directory_key(directory)
+            )
+        paths = {self._relative(item["path"]): item for item in listing["objects"]}
         return {
             path: us_of(item["last_modified"])
             for path, item in paths.items()
@@ -129,8 +131,10 @@ class StoreObjects:
         """Tell texts that lie in one directory by stamps that change when the text does: one listing."""
         directory = paths[0].rpartition("/")[0]
         with count_request(StoreAction.LIST, self._root, directory):
-            found = obstore.list_with_delimiter(self._store, prefix=self._directory_key(directory))
-        stamps = {self._relative(item["path"]): _token(item) for item in found["objects"]}
+            listing = obstore.list_with_delimiter(
+                self._store, prefix=self._directory_key(directory)
+            )
+        stamps = {self._relative(item["path"]): _token(item) for item in listing["objects"]}
         return {path: stamps[path] for path in paths if path in stamps}
 
     def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
@@ -274,12 +278,12 @@ def _memory_store(name: str) -> MemoryStore:
 
 
 def _remote_store(root: Root, options: Mapping[str, str] | None) -> ObjectStore:
-    chosen = obstore_options(root, options)
+    settings = obstore_options(root, options)
     return _BUILDERS[root.scheme](
         root.container,
-        config=dict(chosen.config),
-        client_options=dict(chosen.client),
-        retry_config=dict(chosen.retry),
+        config=dict(settings.config),
+        client_options=dict(settings.client),
+        retry_config=dict(settings.retry),
     )
 
 
@@ -288,13 +292,13 @@ def prove_conditional_puts(objects: Objects, root: Root, runtime: Runtime = SYST
     path = f"{LOCKS}/probe-{runtime.new_id()}.json"
     try:
         created = objects.put_if_absent(path, "first")
-        again = objects.put_if_absent(path, "second")
+        is_repeated = objects.put_if_absent(path, "second")
         seen = objects.read_versioned(path)
         replaced = seen and objects.put_if_match(path, "third", seen.token)
         stale = seen and objects.put_if_match(path, "fourth", seen.token)
     finally:
         objects.delete(path)
-    if not created or again or not replaced or stale:
+    if not created or is_repeated or not replaced or stale:
         raise make_conditions_error(root)
 
 
@@ -306,5 +310,5 @@ def _token(meta: Mapping[str, Any]) -> str:
 
 
 def _condition(token: str) -> Any:
-    known = zip(("e_tag", "version"), json.loads(token), strict=True)
-    return {name: value for name, value in known if value is not None}
+    fields = zip(("e_tag", "version"), json.loads(token), strict=True)
+    return {name: value for name, value in fields if value is not None}

@@ -1,4 +1,4 @@
-"""Whether a store creates nothing twice: what conditional puts prove, and when they prove nothing."""
+"""The proof by conditional puts that a store creates nothing twice, and the cases in which they prove nothing."""
 
 from omnigraphdb.errors import OmniError, StorageError
 from omnigraphdb.storage.layout import CONDITIONS, Root
@@ -14,7 +14,7 @@ class Conditions:
         self._are_honoured: bool | None = None
 
     def are_honoured(self) -> bool:
-        """Whether the store refuses to create what exists; not when that could not be tried."""
+        """Whether the store refuses to create an existing object; false when that could not be tried."""
         try:
             return self._try()
         except OmniError:

@@ -43,7 +43,7 @@ class StoreAction(StrEnum):
 
 
 class StorageKind(StrEnum):
-    """What a caller may do about a failed store."""
+    """The kind of a store's failure, by the reaction that is open to a caller."""
 
     TRANSIENT = "transient"
     CONFIGURATION = "configuration"
@@ -54,7 +54,7 @@ class StorageKind(StrEnum):
 
 
 class Advice(StrEnum):
-    """What the hint advises; its words depend on the store."""
+    """The advice of a hint; its words depend on the store."""
 
     ACCESS = "access"
     CONTAINER = "container"
@@ -124,7 +124,7 @@ FAULTS: Final = (
         text=r"os error 28\b|os error 122\b",
     ),
     Fault(
-        # Of this process or this machine, whatever the store is: waiting alone does not help.
+        # Of this process or this machine, for any store: waiting alone does not help.
         kind=StorageKind.CONFIGURATION,
         reason="too many files are open",
         advice=Advice.FILES,
@@ -209,7 +209,7 @@ def translate_object_faults(action: StoreAction, root: Root, path: str) -> Itera
 
 
 def storage_error(error: Exception, action: StoreAction, root: Root, path: str) -> StorageError:
-    """Make the error with what failed, where, why, what state is left, and the hint."""
+    """Build the error from the failed action, its path, the cause, the state that is left, and the hint."""
     fault = fault_of(error)
     return StorageError(
         f"could not {action} '{redact(root.at(path))}': {fault.reason} ({_cause(error)})"
@@ -280,11 +280,11 @@ def _hint(advice: Advice, root: Root) -> str | None:
         case Advice.ACCESS:
             return _ACCESS[root.scheme] or None
         case Advice.CONTAINER:
-            more = ", AWS_REGION and AWS_ENDPOINT_URL_S3" if on_s3 else ""
-            return f"create '{root.container}', or check its name{more}"
+            settings = ", AWS_REGION and AWS_ENDPOINT_URL_S3" if on_s3 else ""
+            return f"create '{root.container}', or check its name{settings}"
         case Advice.ENDPOINT:
-            where = "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL)" if on_s3 else "the endpoint"
-            return f"check {where} and the network"
+            endpoint = "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL)" if on_s3 else "the endpoint"
+            return f"check {endpoint} and the network"
         case Advice.PLAIN_HTTP:
             return "set AWS_ALLOW_HTTP=true, or give an https endpoint in AWS_ENDPOINT_URL_S3"
         case Advice.REGION:

@@ -95,12 +95,12 @@ class LocalObjects:
 
     def times(self, prefix: str) -> dict[str, int]:
         """Tell when each text directly in a directory was written, in microseconds of the disk's own clock."""
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         for path in self.list(prefix):
             # A text may be removed after it was listed.
             with suppress(FileNotFoundError):
-                found[path] = os.stat(self._directory + path).st_mtime_ns // 1_000
-        return found
+                times[path] = os.stat(self._directory + path).st_mtime_ns // 1_000
+        return times
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         """Tell texts by inode, time and size; a missing one has none.
@@ -108,7 +108,7 @@ class LocalObjects:
         A replaced file has another inode, an edited one another time. Every read checks a few texts in this way, so
         each is checked alone: a listing of their directory may be longer.
         """
-        found: dict[str, Stamp] = {}
+        stamps: dict[str, Stamp] = {}
         for path in paths:
             try:
                 seen = os.stat(self._directory + path)
@@ -116,9 +116,9 @@ class LocalObjects:
                 if error.errno not in _GONE:
                     raise storage_error(error, StoreAction.LOOK, self._root, path) from error
             else:
-                found[path] = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+                stamps[path] = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
         record(Cost.OBJECT_LISTS)
-        return found
+        return stamps
 
     def have_stamps(self, paths: Sequence[str], stamps: Mapping[str, Stamp]) -> bool:
         """Tell whether texts still have the stamps that they had, and the others still are not there.
@@ -356,7 +356,7 @@ def _map_of(file: str) -> memoryview | None:
 
 
 def _mode_of(file: str, *, follow: bool = True) -> int:
-    """The type and mode of a file; 0 when there is none."""
+    """Return the type and mode of a file; 0 when it does not exist."""
     try:
         return os.stat(file, follow_symlinks=follow).st_mode
     except OSError as error:

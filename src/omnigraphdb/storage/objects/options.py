@@ -53,7 +53,7 @@ _TRUE: Final = ("1", "true", "yes", "on")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """What obstore's constructors take, in their three groups."""
+    """The arguments of obstore's constructors, in their three groups."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
@@ -68,16 +68,18 @@ def lance_options(
     """Spell the options for Lance's `storage_options=`; a disk and memory need none."""
     if root.is_local or root.is_memory:
         return {}
-    given = _normalise_options(root, options)
+    normalised = _normalise_options(root, options)
     if root.scheme != "s3":
-        return given
-    known = {spelling for group in (_S3, _CLIENT) for names in group.values() for spelling in names}
-    rest = {k: v for k, v in given.items() if k not in known and k not in _PATH_STYLE}
-    settings = {f"aws_{name}": value for name, value in _s3_settings(given, environ).items()}
+        return normalised
+    spellings = {
+        spelling for group in (_S3, _CLIENT) for names in group.values() for spelling in names
+    }
+    rest = {k: v for k, v in normalised.items() if k not in spellings and k not in _PATH_STYLE}
+    settings = {f"aws_{name}": value for name, value in _s3_settings(normalised, environ).items()}
     if "aws_endpoint" in settings:
         # Only this key beats AWS_ENDPOINT_URL_S3 of the environment; the plain one spares a region lookup.
         settings["aws_endpoint_url_s3"] = settings["aws_endpoint"]
-    return rest | settings | _pick(_CLIENT, given, environ)
+    return rest | settings | _pick(_CLIENT, normalised, environ)
 
 
 def obstore_options(
@@ -88,56 +90,60 @@ def obstore_options(
     """Spell the options for obstore's constructors; a disk and memory need none."""
     if root.is_local or root.is_memory:
         return StoreOptions()
-    given = _normalise_options(root, options)
+    normalised = _normalise_options(root, options)
     client: dict[str, Any] = {"connect_timeout": f"{STORE_CONNECT_SECONDS:g}s"}
     client |= {
         name: _truth(value) if name.startswith("allow_") else value
-        for name, value in _pick(_CLIENT, given, environ).items()
+        for name, value in _pick(_CLIENT, normalised, environ).items()
     }
-    return StoreOptions(config=_config(root, given, environ), client=client, retry=_retry(given))
+    return StoreOptions(
+        config=_config(root, normalised, environ), client=client, retry=_retry(normalised)
+    )
 
 
-def _config(root: Root, given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def _config(root: Root, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     if root.scheme != "s3":
         client = {spelling for names in _CLIENT.values() for spelling in names}
-        return {k: v for k, v in given.items() if k not in client and k not in _RETRIES}
-    settings = _s3_settings(given, environ)
+        return {k: v for k, v in options.items() if k not in client and k not in _RETRIES}
+    settings = _s3_settings(options, environ)
     if "endpoint" in settings:
         # Only this key beats AWS_ENDPOINT_URL_S3 of the environment, which would beat plain `endpoint`.
         settings["aws_endpoint_url_s3"] = settings.pop("endpoint")
     return settings
 
 
-def _retry(given: Mapping[str, str]) -> dict[str, Any]:
+def _retry(options: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "max_retries": int(_number(given, "client_max_retries", STORE_RETRIES_MAX)),
+        "max_retries": int(_number(options, "client_max_retries", STORE_RETRIES_MAX)),
         "retry_timeout": timedelta(
-            seconds=_number(given, "client_retry_timeout", STORE_RETRY_SECONDS)
+            seconds=_number(options, "client_retry_timeout", STORE_RETRY_SECONDS)
         ),
     }
 
 
-def _number(given: Mapping[str, str], key: str, default: float) -> float:
+def _number(options: Mapping[str, str], key: str, default: float) -> float:
     try:
-        return float(given.get(key, default))
+        return float(options.get(key, default))
     except ValueError as error:
         raise ConfigError(
-            f"storage option '{key}' is '{given[key]}', a number of at least 0 is expected"
+            f"storage option '{key}' is '{options[key]}', a number of at least 0 is expected"
         ) from error
 
 
 def _normalise_options(root: Root, options: Mapping[str, object] | None) -> dict[str, str]:
     """Lower the keys, spell every value as text, and refuse a slip of the pen."""
-    given = {str(k).lower(): _text(v) for k, v in (options or {}).items()}
+    normalised = {str(k).lower(): _text(v) for k, v in (options or {}).items()}
     if root.scheme != "s3":
-        return given
-    known = [spelling for group in (_S3, _CLIENT) for names in group.values() for spelling in names]
-    known += [*_PATH_STYLE, *_RETRIES, *_LANCE_ONLY]
-    for key in given:
-        near = did_you_mean(key, known) if key not in known else []
+        return normalised
+    spellings = [
+        spelling for group in (_S3, _CLIENT) for names in group.values() for spelling in names
+    ]
+    spellings += [*_PATH_STYLE, *_RETRIES, *_LANCE_ONLY]
+    for key in normalised:
+        near = did_you_mean(key, spellings) if key not in spellings else []
         if near:
             raise ConfigError(f"storage option '{key}' is not known{suggestion(near)}")
-    return given
+    return normalised
 
 
 def _text(value: object) -> str:
@@ -149,29 +155,29 @@ def _truth(value: str) -> bool:
 
 
 def _pick(
-    group: Mapping[str, tuple[str, ...]], given: Mapping[str, str], environ: Mapping[str, str]
+    group: Mapping[str, tuple[str, ...]], options: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Choose one value per setting: an option before the environment, the stronger spelling first."""
-    found: dict[str, str] = {}
+    picked: dict[str, str] = {}
     for name, spellings in group.items():
-        values = [given[s] for s in spellings if given.get(s)]
+        values = [options[s] for s in spellings if options.get(s)]
         values += [environ[v] for v in map(_variable, spellings) if environ.get(v)]
         if values:
-            found[name] = values[0]
-    return found
+            picked[name] = values[0]
+    return picked
 
 
 def _variable(spelling: str) -> str:
     return spelling.upper() if spelling.startswith("aws_") else f"AWS_{spelling.upper()}"
 
 
-def _s3_settings(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    settings = _pick(_S3, given, environ)
-    if any(given.get(s) for s in _S3["access_key_id"]):
+def _s3_settings(options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    settings = _pick(_S3, options, environ)
+    if any(options.get(s) for s in _S3["access_key_id"]):
         # Keys come from one place: a token of the environment belongs to the environment's keys.
         keys = {name: _S3[name] for name in ("secret_access_key", "session_token")}
-        settings = {k: v for k, v in settings.items() if k not in keys} | _pick(keys, given, {})
-    path_style = _pick({"path_style": _PATH_STYLE}, given, environ).get("path_style")
+        settings = {k: v for k, v in settings.items() if k not in keys} | _pick(keys, options, {})
+    path_style = _pick({"path_style": _PATH_STYLE}, options, environ).get("path_style")
     if path_style is not None and "virtual_hosted_style_request" not in settings:
         settings["virtual_hosted_style_request"] = "false" if _truth(path_style) else "true"
     signed = "access_key_id" in settings or _truth(settings.get("skip_signature", ""))

@@ -102,7 +102,7 @@ class Objects(Protocol):
         ...
 
 
-# ---- what every implementation shares
+# ---- shared by every implementation
 
 
 _COSTS: Final[Mapping[StoreAction, Cost]] = {

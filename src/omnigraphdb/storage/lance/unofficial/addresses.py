@@ -86,26 +86,29 @@ def _rebase_field(message: bytes, field: "_Field", root: str, path: str, file: s
     if field.number != _BASE_PATHS:
         return message[field.start : field.end]
     body = message[field.value : field.end]
-    inner = list(_fields(body, file))
-    texts = {one.number: body[one.value : one.end].decode() for one in inner if one.is_bytes}
+    entries = list(_fields(body, file))
+    texts = {
+        entry.number: body[entry.value : entry.end].decode() for entry in entries if entry.is_bytes
+    }
     location = branch_path(path, texts.get(_BASE_NAME) or None)
     if not texts.get(_BASE_PATH, "").endswith(f"/{location}"):
         raise _make_error(
-            file, f"it names the origin '{texts.get(_BASE_PATH)}', which is no '{location}'"
+            file,
+            f"it names the origin '{texts.get(_BASE_PATH)}', which does not end with '{location}'",
         )
     address = f"{root.rstrip('/')}/{location}"
     parts = [
         _encode(_BASE_PATH, address.encode())
-        if one.number == _BASE_PATH
-        else body[one.start : one.end]
-        for one in inner
+        if entry.number == _BASE_PATH
+        else body[entry.start : entry.end]
+        for entry in entries
     ]
     return _encode(_BASE_PATHS, b"".join(parts))
 
 
-def _make_error(file: str, why: str) -> StorageError:
+def _make_error(file: str, reason: str) -> StorageError:
     return StorageError(
-        f"'{file}' cannot be given another address: {why}; the file was left as it is",
+        f"'{file}' cannot be given another address: {reason}; the file was left as it is",
         storage_kind="permanent",
         hint="put the file back from the original graph and repeat it; what was rewritten before stays right",
     )
@@ -155,12 +158,12 @@ def _skip(message: bytes, location: int, kind: int) -> int:
 
 
 def _read_varint(message: bytes, location: int) -> tuple[int, int]:
-    found = shift = 0
+    number = shift = 0
     while True:
         byte = message[location]
-        location, found, shift = location + 1, found | (byte & 127) << shift, shift + 7
+        location, number, shift = location + 1, number | (byte & 127) << shift, shift + 7
         if byte < 128:
-            return found, location
+            return number, location
 
 
 def _encode(number: int, value: bytes) -> bytes:

@@ -14,12 +14,12 @@ from omnigraphdb.storage.values import BranchRef, incarnation_of
 
 
 def list_ref_names(objects: Objects, path: str) -> frozenset[str]:
-    """List the branches of a table by the names of their refs; reads none of them."""
+    """List the branches of a table by the names of their refs, without reading the refs."""
     return branches_of(text.rpartition("/")[2] for text in objects.list(f"{path}/{REFS}"))
 
 
 def mark_refs(objects: Objects, path: str) -> Mapping[str, Stamp]:
-    """Give each branch the stamp of its ref, which is written once; reads none of them."""
+    """Map each branch to the stamp of its ref, which is written once and not read here."""
     files = {f"{path}/{REFS}/{ref_file(name)}": name for name in list_ref_names(objects, path)}
     stamps = objects.stamps([*files]) if files else {}
     return {files[file]: stamp for file, stamp in stamps.items()}

@@ -56,11 +56,11 @@ def build_segment(
     """Sort the rows of some fragments and fill an empty segment with them; None when Lance should build it."""
     if not _is_fit(dataset, column, fragments):
         return None
-    found = _sort_column(dataset, column, fragments)
-    if found is None:
+    sorted_column = _sort_column(dataset, column, fragments)
+    if sorted_column is None:
         return None
     form = _Form.of(dataset, empty())
-    return None if form is None else form.fill(found, fragments)
+    return None if form is None else form.fill(sorted_column, fragments)
 
 
 def _is_fit(dataset: LanceDataset, column: str, fragments: Sequence[int]) -> bool:
@@ -105,10 +105,10 @@ def sort_texts(texts: pa.Array, addresses: Integers) -> Sorted | None:
 def _sort_ranks(ranks: Integers) -> Integers:
     """Give the positions of ranks in order: by lower half, then by upper half, which numpy sorts by counting."""
     positions = np.argsort(ranks.astype(np.uint16), kind="stable")
-    upper = (ranks >> np.uint32(16)).astype(np.uint16)
-    if not upper.any():
+    upper_halves = (ranks >> np.uint32(16)).astype(np.uint16)
+    if not upper_halves.any():
         return positions
-    return positions[np.argsort(upper[positions], kind="stable")]
+    return positions[np.argsort(upper_halves[positions], kind="stable")]
 
 
 # ---- writing
@@ -126,7 +126,7 @@ class _Form:
 
     @classmethod
     def of(cls, dataset: LanceDataset, segment: Index) -> "_Form | None":
-        """Read the form; None when it is not the one that this module writes."""
+        """Read the form of a segment; None when this module does not write that form."""
         session = dataset.new_file_session()
         names = sorted(file.path for file in segment.files or ())
         if names != [PAGES, LOOKUP]:
@@ -149,10 +149,10 @@ class _Form:
             notes=notes,
         )
 
-    def fill(self, found: Sorted, fragments: Sequence[int]) -> Index:
-        pages = self._write(PAGES, _PAGE_COLUMNS, _batches(found))
+    def fill(self, sorted_column: Sorted, fragments: Sequence[int]) -> Index:
+        pages = self._write(PAGES, _PAGE_COLUMNS, _batches(sorted_column))
         lookup = self._write(
-            LOOKUP, _LOOKUP_COLUMNS.with_metadata(self.notes), [self._lookup(found.texts)]
+            LOOKUP, _LOOKUP_COLUMNS.with_metadata(self.notes), [self._lookup(sorted_column.texts)]
         )
         return replace(self.segment, fragment_ids=Bitmap(fragments), files=[pages, lookup])
 
@@ -181,12 +181,12 @@ class _Form:
         return IndexFile(name, file.size_bytes)
 
 
-def _batches(found: Sorted) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(found.texts), _WRITE_ROWS):
+def _batches(sorted_column: Sorted) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(sorted_column.texts), _WRITE_ROWS):
         yield pa.RecordBatch.from_arrays(
             [
-                found.texts.slice(start, _WRITE_ROWS),
-                pa.array(found.addresses[start : start + _WRITE_ROWS]),
+                sorted_column.texts.slice(start, _WRITE_ROWS),
+                pa.array(sorted_column.addresses[start : start + _WRITE_ROWS]),
             ],
             schema=_PAGE_COLUMNS,
         )

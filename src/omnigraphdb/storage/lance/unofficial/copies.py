@@ -43,9 +43,9 @@ def copy_fragments(
     paths = [_files(dataset, source.at, part) for part in parts]
     if any(path is None for files in paths for path in files):
         return None
-    home = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
+    directory = f"{branch_path(target.at.path, target.at.branch)}/{_DATA}"
     fresh = [
-        _copy_fragment(objects, runtime, home, part.to_json(), files)
+        _copy_fragment(objects, runtime, directory, part.to_json(), files)
         for part, files in zip(parts, paths, strict=True)
     ]
     names = [f"{_DATA}/{file['path']}" for part in fresh for file in part["files"]]
@@ -58,8 +58,8 @@ def copy_fragments(
 
 def _is_alike(target: Table, source: Table) -> bool:
     """Whether both branches have the same schema; tables with blobs keep those in other files."""
-    same = target.at.path == source.at.path and target.field_ids == source.field_ids
-    return same and target.schema == source.schema and not blob_columns(target.schema)
+    same_fields = target.at.path == source.at.path and target.field_ids == source.field_ids
+    return same_fields and target.schema == source.schema and not blob_columns(target.schema)
 
 
 def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None]:
@@ -72,7 +72,7 @@ def _files(dataset: LanceDataset, at: TableAt, fragment: Any) -> list[str | None
 def _copy_fragment(
     objects: Objects,
     runtime: Runtime,
-    home: str,
+    directory: str,
     fragment: Mapping[str, Any],
     files: Sequence[str | None],
 ) -> dict[str, Any]:
@@ -81,6 +81,6 @@ def _copy_fragment(
     for file, path in zip(fragment["files"], files, strict=True):
         assert path is not None, "files outside the root are not copied"
         name = f"{runtime.new_id().lower()}.lance"
-        objects.copy(path, f"{home}/{name}")
+        objects.copy(path, f"{directory}/{name}")
         described.append({**file, "path": name, "base_id": None})
     return {**fragment, **dict.fromkeys(_OF_ONE_BRANCH), "id": 0, "files": described}

@@ -21,7 +21,7 @@ _DAMAGES: Final = (
     TypeError,
     ValueError,
 )
-"""What pyarrow, numpy and the loops below raise over bytes that are no deletion file."""
+"""The errors of pyarrow, numpy and the loops below over bytes that are not a deletion file."""
 _NAMES: Final = {"array": "an Arrow file of offsets", "bitmap": "a roaring bitmap"}
 _NO_RUNS: Final = 12346
 _SOME_RUNS: Final = 12347
@@ -61,7 +61,7 @@ def _of_bitmap(data: bytes) -> Offsets:
 
 
 def _headers(data: bytes) -> list[tuple[int, int, int, bool]]:
-    """Key, number of values, place and whether it is one of runs, for every container."""
+    """Read the key, number of values and offset of every container, and whether it holds runs."""
     (cookie,) = struct.unpack_from("<I", data)
     location = 4
     if cookie == _NO_RUNS:
@@ -77,11 +77,11 @@ def _headers(data: bytes) -> list[tuple[int, int, int, bool]]:
     location += 4 * count
     if cookie == _NO_RUNS or count >= _OFFSETS_FROM:
         location += 4 * count
-    found = []
+    headers = []
     for number, (key, size) in enumerate(described.tolist()):
-        found.append((key, size + 1, location, bool(runs[number])))
+        headers.append((key, size + 1, location, bool(runs[number])))
         location += _length(data, size + 1, location, is_runs=bool(runs[number]))
-    return found
+    return headers
 
 
 def _length(data: bytes, size: int, location: int, *, is_runs: bool) -> int:

@@ -1,9 +1,9 @@
 """Drafts of an object store: versions that Lance makes on the local disk, on a copy of a table's manifest, before their files are put into the store.
 
 A commit through Lance asks an object store three times: it lists the versions, writes the transaction, writes the manifest. The
-manifest holds the transaction, and whoever commits knows the newest version: that of a table by its lock, that of the graph's
-manifest by the state that it swaps. What is left is the one conditional PUT that creates the next version, and that the store
-refuses when there is one. Drafts of one table follow one another without a request, and all of them are put at once.
+manifest holds the transaction, and the writer knows the newest version: that of a table by its lock, that of the graph's
+manifest by the state that it swaps. This leaves one conditional PUT, which creates the next version, and which the store
+refuses when that version exists. Drafts of one table follow one another without a request, and all of them are put at once.
 """
 
 import os
@@ -54,8 +54,8 @@ class _Copy:
 class Drafts:
     """Drafts of the tables of one root.
 
-    A version is created once and never changes, so a copy of one that is in the store stays right, and whoever opens that
-    version may use it. The copy of a draft is known to those alone who make the next one on it, and is dropped with it.
+    A version is created once and never changes, so a copy of a version in the store stays right, and every reader of
+    that version may use it. Only the makers of the next draft know the copy of a draft, which is dropped with it.
     """
 
     def __init__(self, objects: Objects, conditions: Conditions) -> None:
@@ -85,16 +85,16 @@ class Drafts:
             try:
                 copy = self._copy_of(base)
                 with translate_faults(StoreAction.WRITE, location):
-                    made = LanceDataset.commit(copy.dataset, transaction, max_retries=0)
+                    dataset = LanceDataset.commit(copy.dataset, transaction, max_retries=0)
                 file = self._read_local(base, transaction.uuid)
             except (OSError, OmniError):
                 # A local disk that is full or read-only, or a version that is gone from the store.
                 self._copies.pop(base.path)
                 return None
-            at = replace(base, version=Version(made.version))
+            at = replace(base, version=Version(dataset.version))
             assert at.version == base.version + 1, "a copy has no other writer"
-            self._copies.put(base.path, _Copy(at, made, is_in_store=False))
-        landed = Landed(at=at, row_count=int(made.count_rows()), uuid=transaction.uuid)
+            self._copies.put(base.path, _Copy(at, dataset, is_in_store=False))
+        landed = Landed(at=at, row_count=int(dataset.count_rows()), uuid=transaction.uuid)
         return Draft(landed=landed, file=file)
 
     def make_for_group(
@@ -107,8 +107,8 @@ class Drafts:
     ) -> Draft | None:
         """Make a version that appends and that others may stand on before it is in the store.
 
-        `land` puts the draft into the store, with whatever must come before it: it is called by whoever has to read it.
-        `count_rows` counts those of a version that is in the store.
+        `land` puts the draft into the store, after all writes that must come first; a reader that needs it calls it.
+        `count_rows` counts the rows of a version that is in the store.
         """
         if not isinstance(transaction.operation, LanceOperation.Append):
             return None
@@ -131,10 +131,10 @@ class Drafts:
         return self.make(base, transaction, location)
 
     def copy_at(self, at: TableAt) -> LanceDataset | None:
-        """Give the manifest of a version that is in the store, without its files, if it is on the local disk."""
-        known = self._copies.get(at.path)
-        is_right = known is not None and known.at == at and known.is_in_store
-        return known.dataset if known is not None and is_right else None
+        """Return the manifest of a version that is in the store, without its files, if it is on the local disk."""
+        copy = self._copies.get(at.path)
+        is_right = copy is not None and copy.at == at and copy.is_in_store
+        return copy.dataset if copy is not None and is_right else None
 
     def read_manifest(self, at: TableAt) -> bytes | None:
         """Give the manifest of a version as Lance takes it at an opening, if it is on the local disk."""
@@ -142,7 +142,7 @@ class Drafts:
         return None if copy is None else copy._ds.serialized_manifest()
 
     def base_of(self, at: TableAt) -> TableAt:
-        """The version in the store that a draft stands on; another version is its own."""
+        """Return the version in the store that a draft stands on; another version is its own."""
         return self._bases.get(at, at)
 
     def land_for_reader(self, at: TableAt) -> None:
@@ -152,9 +152,9 @@ class Drafts:
             land()
 
     def land(self, drafts: Sequence[Draft]) -> None:
-        """Create the versions of drafts, all at once; raises when one of them could not be created, others may be."""
+        """Create the versions of drafts, all at once. Raise when one of them failed; the others may exist then."""
         try:
-            failed = [one for one in self._put_all(drafts) if one is not None]
+            failed = [error for error in self._put_all(drafts) if error is not None]
             if failed:
                 # A version that somebody else created says more than a store that does not answer.
                 failed.sort(key=lambda error: not isinstance(error, HeadMoved))
@@ -183,8 +183,8 @@ class Drafts:
         self._drop_copies(drafts)
 
     def forget(self, path: str | None) -> None:
-        """Forget the copies of a table that was removed, or of all."""
-        self._copies.drop(lambda known: path in (None, known))
+        """Forget the copies of a table that was removed, or of all tables."""
+        self._copies.drop(lambda table_path: path in (None, table_path))
 
     def _end(self, drafts: Sequence[Draft]) -> None:
         with self._guard:
@@ -193,12 +193,12 @@ class Drafts:
                 self._bases.pop(draft.landed.at, None)
 
     def _keep_copies(self, drafts: Sequence[Draft]) -> None:
-        """Let those who open these versions use the copies, now that the versions are in the store."""
+        """Let readers of these versions use the copies, now that the versions are in the store."""
         with self._making:
             for draft in drafts:
-                known = self._copies.get(draft.landed.at.path)
-                if known is not None and known.at == draft.landed.at:
-                    self._copies.put(known.at.path, replace(known, is_in_store=True))
+                copy = self._copies.get(draft.landed.at.path)
+                if copy is not None and copy.at == draft.landed.at:
+                    self._copies.put(copy.at.path, replace(copy, is_in_store=True))
 
     def _drop_copies(self, drafts: Sequence[Draft]) -> None:
         for path in sorted({draft.landed.at.path for draft in drafts}):
@@ -210,8 +210,8 @@ class Drafts:
         with ThreadPoolExecutor(min(len(drafts), DRAFT_PUTS_MAX), "omnigraph-land") as pool:
             put = carry_context(self._try_put_of_many)
             # `map` would cancel the puts that have not begun when one is interrupted; with all of them the group is whole.
-            puts = [pool.submit(put, draft) for draft in drafts]
-        return [one.result() for one in puts]
+            futures = [pool.submit(put, draft) for draft in drafts]
+        return [future.result() for future in futures]
 
     def _try_put_of_many(self, draft: Draft) -> OmniError | None:
         failed = self._try_put(draft)
@@ -228,9 +228,9 @@ class Drafts:
     # ---- the local disk
 
     def _copy_of(self, base: TableAt) -> _Copy:
-        known = self._copies.get(base.path)
-        if known is not None and known.at == base and (known.is_in_store or base in self._bases):
-            return known
+        copy = self._copies.get(base.path)
+        if copy is not None and copy.at == base and (copy.is_in_store or base in self._bases):
+            return copy
         file = self._objects.read_bytes(version_file(base.path, base.version))
         if file is None:
             raise StorageError(

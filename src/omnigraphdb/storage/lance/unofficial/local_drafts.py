@@ -36,8 +36,8 @@ class _Made:
 class LocalDrafts(Drafts):
     """Drafts of the tables of one root on a local disk; a lone commit is left to Lance.
 
-    What is known of a draft goes with it if it is dropped. The newest one that landed is kept: a version never changes. The first
-    append of a group that stands on another version reads it.
+    The facts of a draft are dropped with it. The newest landed draft is kept: a version never changes. The first
+    append of a group that stands on another version reads that version.
     """
 
     def __init__(self, objects: Objects, conditions: Conditions, runtime: Runtime = SYSTEM) -> None:
@@ -56,25 +56,25 @@ class LocalDrafts(Drafts):
         location: TableLocation,  # noqa: ARG002 - no call of Lance can fail here
         count_rows: Callable[[TableAt], int],
     ) -> Draft | None:
-        known = None if base.branch is not None else self._find(base, count_rows)
+        parent = None if base.branch is not None else self._find(base, count_rows)
         now_us = self._runtime.now_us()
-        made = None if known is None else known.file.append(transaction, now_us)
-        if known is None or made is None:
+        manifest = None if parent is None else parent.file.append(transaction, now_us)
+        if parent is None or manifest is None:
             return None
         operation = transaction.operation
         assert isinstance(operation, LanceOperation.Append), "nothing else was made"
-        rows = known.row_count + sum(one.physical_rows for one in operation.fragments)
-        at = replace(base, version=Version(made.version))
-        self._made[at] = _Made(at, made, rows)
+        rows = parent.row_count + sum(fragment.physical_rows for fragment in operation.fragments)
+        at = replace(base, version=Version(manifest.version))
+        self._made[at] = _Made(at, manifest, rows)
         return Draft(
-            landed=Landed(at=at, row_count=rows, uuid=transaction.uuid), file=made.encode()
+            landed=Landed(at=at, row_count=rows, uuid=transaction.uuid), file=manifest.encode()
         )
 
     def _find(self, base: TableAt, count_rows: Callable[[TableAt], int]) -> _Made | None:
         """Find the version that an append stands on, in memory or on the disk; None if Lance has to commit."""
-        known = self._made.get(base) or self._landed.get(base.path)
-        if known is not None and known.at == base:
-            return known
+        cached = self._made.get(base) or self._landed.get(base.path)
+        if cached is not None and cached.at == base:
+            return cached
         try:
             file = self._objects.read_bytes(version_file(base.path, base.version))
             if file is None or len(file) > DRAFT_FILE_BYTES_MAX:
@@ -82,7 +82,7 @@ class LocalDrafts(Drafts):
             parsed = ManifestFile.parse(file)
             return None if parsed is None else _Made(base, parsed, count_rows(base))
         except OmniError:
-            # Whoever commits says what is wrong with the version.
+            # The commit by Lance then reports the fault of the version.
             return None
 
     def _put_all(self, drafts: Sequence[Draft]) -> Sequence[OmniError | None]:
@@ -95,14 +95,14 @@ class LocalDrafts(Drafts):
 
     def _keep_copies(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
-            made = self._made.get(draft.landed.at)
-            if made is not None:
-                self._landed.put(made.at.path, made)
+            version = self._made.get(draft.landed.at)
+            if version is not None:
+                self._landed.put(version.at.path, version)
 
     def forget(self, path: str | None) -> None:
-        """Forget what is known of a table that was removed, or of all."""
+        """Forget the versions of a table that was removed, or of all tables."""
         super().forget(path)
-        self._landed.drop(lambda known: path in (None, known))
+        self._landed.drop(lambda table_path: path in (None, table_path))
 
     def _end(self, drafts: Sequence[Draft]) -> None:
         super()._end(drafts)

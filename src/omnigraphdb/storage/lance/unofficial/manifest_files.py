@@ -1,4 +1,4 @@
-"""The manifest file of a version, and the one that an append makes of it: cut into its fields and joined again.
+"""The manifest file of a version, and the manifest file of the next append: cut into its fields and joined again.
 
 A file has sections, the message of the manifest, the position of that message and a footer. An append changes six numbers
 of the message, adds its fragments behind the others, keeps the section of the indexes and brings a section with its
@@ -58,7 +58,7 @@ _APPEND: Final = 100
 def read_max_fragment(dataset: lance.LanceDataset) -> int:
     """Read the greatest id that a fragment of a version had so far; -1 when its manifest names none."""
     fields = read_fields(dataset._ds.serialized_manifest())
-    values = (one.value for one in fields if one.number == _MAX_FRAGMENT)
+    values = (field.value for field in fields if field.number == _MAX_FRAGMENT)
     return next((value for value in values if isinstance(value, int)), -1)
 
 
@@ -96,7 +96,7 @@ class ManifestFile:
         fragments = tuple(operation.fragments)
         if not _are_plain(fragments):
             return None
-        files = [_encode_files(one) for one in fragments]
+        files = [_encode_files(fragment) for fragment in fragments]
         return replace(
             self,
             version=self.version + 1,
@@ -113,14 +113,16 @@ class ManifestFile:
     ) -> Iterator[bytes]:
         """Describe fragments with the ids and versions that the commit gives to them and their rows."""
         row = self.next_row
-        places = range(self.max_fragment + 1, self.max_fragment + 1 + len(fragments))
-        for place, fragment, named in zip(places, fragments, files, strict=True):
+        fragment_ids = range(self.max_fragment + 1, self.max_fragment + 1 + len(fragments))
+        for fragment_id, fragment, encoded_files in zip(
+            fragment_ids, fragments, files, strict=True
+        ):
             rows = fragment.physical_rows
             versions = encode_run(0, rows, self.version + 1)
             yield message(
                 _FRAGMENTS,
-                number(1, place)
-                + named
+                number(1, fragment_id)
+                + encoded_files
                 + message(5, message(1, encode_range(row, row + rows)))
                 + message(7, versions)
                 + message(9, versions),
@@ -144,7 +146,7 @@ class ManifestFile:
         }
         if self.indices is not None:
             fields[_INDICES] = present_number(_INDICES, 0)
-        manifest = b"".join(fields[one] for one in sorted(fields))
+        manifest = b"".join(fields[key] for key in sorted(fields))
         return b"".join((sections, _section(manifest), _FOOTER.pack(len(sections), *_FORMAT)))
 
 
@@ -173,8 +175,8 @@ def _parse(file: bytes) -> ManifestFile | None:
         next_row=_value(spans, _NEXT_ROW),
         indices=_read_section(file, _value(spans, _INDICES)) if _INDICES in spans else None,
         kept={
-            one: b"".join(field.encoded for field in spans[one])
-            for one in sorted(_KEPT & spans.keys())
+            key: b"".join(field.encoded for field in spans[key])
+            for key in sorted(_KEPT & spans.keys())
         },
     )
 
@@ -204,17 +206,17 @@ def _read_section(file: bytes, position: int) -> bytes:
 
 
 def _are_plain(fragments: Sequence[FragmentMetadata]) -> bool:
-    """Whether fragments have rows that nobody had before, in files of the table."""
+    """Whether all rows of fragments are new and lie in files of the table."""
     return all(
-        not (one.deletion_file or one.row_id_meta or one.overlays)
-        and all(file.base_id is None for file in one.files)
-        for one in fragments
+        not (fragment.deletion_file or fragment.row_id_meta or fragment.overlays)
+        and all(file.base_id is None for file in fragment.files)
+        for fragment in fragments
     )
 
 
 def _encode_transaction(transaction: Transaction, files: Sequence[bytes]) -> bytes:
     properties = transaction.transaction_properties or {}
-    appended = b"".join(message(1, one) for one in files)
+    appended = b"".join(message(1, encoded) for encoded in files)
     return (
         number(1, transaction.read_version)
         + message(2, transaction.uuid.encode())

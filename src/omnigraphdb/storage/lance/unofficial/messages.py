@@ -74,7 +74,7 @@ def present_number(field: int, value: int) -> bytes:
 
 
 def numbers(field: int, values: Iterable[int]) -> bytes:
-    """Write numbers as one packed field; none of them is written as nothing."""
+    """Write numbers as one packed field; an empty list of numbers is written as nothing."""
     packed = b"".join(map(_varint, values))
     return message(field, packed) if packed else b""
 

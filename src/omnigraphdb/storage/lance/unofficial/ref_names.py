@@ -16,7 +16,7 @@ def ref_file(branch: str) -> str:
 
 
 def branches_of(files: Iterable[str]) -> frozenset[str]:
-    """The branches whose refs some files are."""
+    """List the branches whose refs some files are."""
     return frozenset(unquote(file[: -len(_SUFFIX)]) for file in files if file.endswith(_SUFFIX))
 
 

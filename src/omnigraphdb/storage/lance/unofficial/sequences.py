@@ -27,11 +27,11 @@ def row_ids_at(metadata: RowIdMeta, offsets: Numbers) -> Numbers | None:
 
 
 def _ranges(encoded: bytes) -> tuple[Numbers, Numbers] | None:
-    """Give the starts and ends of a sequence whose segments are all plain ranges; None for any other sequence."""
-    found = [_range(segment.value) for segment in read_fields(encoded)]
-    if not found or None in found:
+    """Return the starts and ends of a sequence whose segments are all plain ranges; None for any other sequence."""
+    bounds = [_range(segment.value) for segment in read_fields(encoded)]
+    if not bounds or None in bounds:
         return None
-    starts, ends = np.array(found, np.uint64).T
+    starts, ends = np.array(bounds, np.uint64).T
     return starts, ends
 
 
@@ -94,8 +94,8 @@ def encode_row_ids(metadata: RowIdMeta) -> bytes:
 def describe_row_ids(encoded: bytes) -> RowIdMeta:
     """Describe encoded row ids as a fragment names them."""
     decode: Any = RowIdMeta  # Its type forgets that `from_json` is a class method.
-    found: RowIdMeta = decode.from_json(json.dumps({"Inline": list(encoded)}))
-    return found
+    metadata: RowIdMeta = decode.from_json(json.dumps({"Inline": list(encoded)}))
+    return metadata
 
 
 def encode_run(start: int, end: int, version: int) -> bytes:

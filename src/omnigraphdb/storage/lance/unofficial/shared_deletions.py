@@ -17,7 +17,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeletionSource:
-    """A version of the same table whose deletion files may hold what new ones would."""
+    """A version of the same table whose deletion files may have the contents of new ones."""
 
     dataset: LanceDataset
     table: Table
@@ -30,22 +30,22 @@ def share_deletions(
     location: TableLocation,
     like: DeletionSource,
 ) -> FragmentMetadata | None:
-    """Describe a fragment with more deleted rows by the deletion file of the other version, if that has the same ones.
+    """Describe a fragment with more deleted rows by the deletion file of the other version, if both are equal.
 
     Creating a file is most of the cost of a deletion, and rows all over a table need one file per fragment. The hard
     link on this branch stays when the other branch is deleted. The caller must hold the lock of the table until the
     commit: the file may be old, and cleanup removes old files that no version uses.
     """
     with translate_faults(StoreAction.READ, location):
-        found = like.dataset.get_fragment(fragment.id) if location.root.is_local else None
-        other = None if found is None else found.metadata
+        like_fragment = like.dataset.get_fragment(fragment.id) if location.root.is_local else None
+        other = None if like_fragment is None else like_fragment.metadata
     if other is None or other.deletion_file is None or _names(other) != _names(fragment):
         return None
     count = fragment.num_deletions + len(offsets)
     if other.deletion_file.num_deleted_rows != count:
         return None
-    gone = np.union1d(_read_deleted(table, fragment.id), offsets)
-    if not np.array_equal(gone, _read_deleted(like.table, fragment.id)):
+    deleted = np.union1d(_read_deleted(table, fragment.id), offsets)
+    if not np.array_equal(deleted, _read_deleted(like.table, fragment.id)):
         return None
     source = deletion_path(like.dataset, like.table.at.path, like.table.at.branch, other)
     if source is None or not _link_file(location, source, other.deletion_file.path(fragment.id)):

@@ -11,7 +11,7 @@ from omnigraphdb.values import dataclass
 
 _VERSIONS: Final = "_versions"
 HINT: Final = f"{_VERSIONS}/latest_version_hint.json"
-"""Where Lance notes the newest version of a branch."""
+"""The file in which Lance notes the newest version of a branch."""
 _LAST: Final = 2**64 - 1
 """Lance names a manifest by the difference between this number and its version, so that the newest is listed first."""
 _SUFFIX: Final = ".manifest"
@@ -20,11 +20,15 @@ _DIGITS: Final = 20
 
 
 def list_versions(objects: Objects, directory: str) -> tuple[VersionInfo, ...]:
-    """List the versions of a branch, oldest first, by the names of their files; reads none of them."""
+    """List the versions of a branch, oldest first, by the names of their files, without reading the files."""
     dated = objects.times(f"{directory}/{_VERSIONS}").items()
     numbered = ((_parse(file.rpartition("/")[2]), time) for file, time in dated)
-    found = (VersionInfo(version=one, created_us=time) for one, time in numbered if one is not None)
-    return tuple(sorted(found, key=lambda info: info.version))
+    infos = (
+        VersionInfo(version=version, created_us=time)
+        for version, time in numbered
+        if version is not None
+    )
+    return tuple(sorted(infos, key=lambda info: info.version))
 
 
 def _parse(name: str) -> Version | None:

@@ -20,7 +20,7 @@ def try_put_version(objects: Objects, at: TableAt, file: bytes) -> OmniError | N
         lost: OmniError = HeadMoved(at.path, Version(at.version - 1), at.version)
     except StorageError as error:
         lost = error
-    # The answer may be what was lost: then the version is there, and it is ours.
+    # Perhaps only the answer was lost: then the version exists, and it is ours.
     try:
         return None if objects.read_bytes(path) == file else lost
     except StorageError as unseen:
