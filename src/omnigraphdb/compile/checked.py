@@ -14,7 +14,7 @@ from omnigraphdb.values import dataclass
 
 
 class VariableKind(StrEnum):
-    """What a variable is bound to."""
+    """The kind of entity that a variable is bound to."""
 
     NODE = "node"
     EDGE = "edge"
@@ -22,7 +22,7 @@ class VariableKind(StrEnum):
 
 
 class Direction(StrEnum):
-    """How a traversal walks an edge, seen from its left variable."""
+    """The direction in which a traversal walks an edge, seen from its left variable."""
 
     OUT = "out"
     IN = "in"
@@ -118,7 +118,7 @@ class EntityRef:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value that every row carries under a name: a column of a group, or what a block came to."""
+    """A value that every row carries under a name: a column of a group, or the value of a block."""
 
     name: str
     type: PropertyType
@@ -126,7 +126,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """An operator or function of values; what it means is the evaluator's to know."""
+    """An operator or function of values; the evaluator defines its meaning."""
 
     function: str
     arguments: "tuple[Operand, ...]"
@@ -291,8 +291,10 @@ HopBound = int | Const | ParamRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which path of a walk is bound: of fewest hops, or of least cost `by` a property of the edges; the `best` of these,
-    or `every` path of fewest hops."""
+    """The path of a walk that is bound: of fewest hops, or of least cost `by` a property of the edges.
+
+    There may be the `best` of these paths, or `every` path of fewest hops.
+    """
 
     variable: str
     by: PropertyRef | None = None
@@ -342,26 +344,26 @@ class Pattern:
     existences: "tuple[Pattern, ...]" = ()
     optionals: "tuple[Pattern, ...]" = ()
     blocks: "tuple[BlockValue, ...]" = ()
-    """What conditions here ask of nested blocks; each is a `Field` of its name."""
+    """The values of nested blocks that conditions here use; each is a `Field` of its name."""
     walked: tuple[Variable, ...] = ()
     """Variables that stand for the edges of a walk, one after the other; no row assigns them."""
 
     @property
     def nested(self) -> "tuple[Pattern, ...]":
         """The blocks right inside this one."""
-        asked = (block.pattern for block in self.blocks)
-        return (*self.negations, *self.existences, *self.optionals, *asked)
+        block_patterns = (block.pattern for block in self.blocks)
+        return (*self.negations, *self.existences, *self.optionals, *block_patterns)
 
     @property
     def row_variables(self) -> tuple[Variable, ...]:
-        """What a row of this pattern assigns: its own variables and those of its optional blocks."""
+        """The variables that a row of this pattern assigns: its own and those of its optional blocks."""
         nested = (variable for block in self.optionals for variable in block.row_variables)
         return (*self.variables, *nested)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockValue:
-    """One value per outer row: an aggregate over the matches of a block, or whether there is one."""
+    """One value per outer row: an aggregate over the matches of a block, or whether there is a match."""
 
     name: str
     function: "AggregateName | Literal['exists']"
@@ -407,14 +409,15 @@ class Demand:
 
     parameter: ParamRef
     word: str
-    """What it is used for."""
+    """The use of the parameter, as messages write it."""
     least: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedStage:
-    """A stage that type-checks: all that follows sees are its `entities`, variables by the name of their column, and
-    the other columns."""
+    """A stage that type-checks. Later parts see only its `entities`, variables by the name of their column, and
+    the other columns.
+    """
 
     pattern: Pattern
     columns: tuple[Column, ...]
@@ -447,7 +450,7 @@ class CheckedRead:
     variables: Mapping[str, Variable]
     columns: tuple[Column, ...]
     blocks: tuple[BlockValue, ...] = ()
-    """What the result asks of blocks, beyond what the pattern does."""
+    """The values of blocks that the result uses, beyond those of the pattern."""
     distinct: bool = False
     having: tuple[Condition, ...] = ()
     order: tuple[SortKey, ...] = ()
@@ -465,10 +468,10 @@ class CheckedRead:
     def patterns(self) -> tuple[Pattern, ...]:
         """The patterns of all parts: of stages, of the blocks of results, of the reads of a union."""
         own = [*(stage.pattern for stage in self.stages), self.pattern]
-        staged = [block.pattern for stage in self.stages for block in stage.blocks]
-        asked = [*staged, *(block.pattern for block in self.blocks)]
-        joined = [one for _, read in self.union for one in read.patterns]
-        return (*own, *asked, *joined)
+        stage_patterns = [block.pattern for stage in self.stages for block in stage.blocks]
+        block_patterns = [*stage_patterns, *(block.pattern for block in self.blocks)]
+        union_patterns = [pattern for _, read in self.union for pattern in read.patterns]
+        return (*own, *block_patterns, *union_patterns)
 
     @property
     def is_aggregate(self) -> bool:
@@ -494,12 +497,12 @@ def has_aggregate(expr: object) -> bool:
 
 
 def read_id(entity: EntityRef) -> PropertyRef:
-    """The id of an entity as a text."""
+    """Return the id of an entity as a text."""
     return PropertyRef(variable=entity.variable, property="id", type=entity.type, span=entity.span)
 
 
 def find_condition(expr: object) -> "Condition | None":
-    """The condition that a column holds the truth of; None for any other column."""
+    """Return the condition whose truth a column holds; None for any other column."""
     match expr:
         case Truth(condition=condition):
             return condition
@@ -538,7 +541,7 @@ class Assign:
 
 
 Origin = CheckedRead | ParamRef
-"""Where a statement takes its rows from: a match, whose columns are the assigned values and the target, or a list."""
+"""The source of the rows of a statement: a match, whose columns are the assigned values and the target, or a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -603,14 +606,16 @@ class CheckedMutation:
 
     @property
     def returning(self) -> tuple[Column, ...]:
-        """The columns of what it returns; statements that return something return the same columns."""
-        return next((one.returning for one in self.statements if one.returning), ())
+        """The returned columns; all statements that return columns return the same columns."""
+        return next(
+            (statement.returning for statement in self.statements if statement.returning), ()
+        )
 
     @property
     def matches(self) -> tuple[CheckedRead, ...]:
         """The matches that its statements take their rows from."""
-        origins = (one.origin for one in self.statements)
-        return tuple(one for one in origins if isinstance(one, CheckedRead))
+        origins = (statement.origin for statement in self.statements)
+        return tuple(origin for origin in origins if isinstance(origin, CheckedRead))
 
 
 Checked = CheckedRead | CheckedMutation

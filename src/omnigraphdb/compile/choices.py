@@ -1,4 +1,4 @@
-"""Which values a parameter can have beside its type: those of the enum that it is compared with or assigned to."""
+"""The values that a parameter can have beside its type: those of the enum that it is compared with or assigned to."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -8,12 +8,12 @@ from omnigraphdb.compile.checked import Assign, Checked, Compare, InList, ParamR
 
 
 def find_choices(checked: Checked) -> dict[str, tuple[str, ...]]:
-    """Find the values that each parameter meets in enums; one that meets several has what all of them hold."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Find the enum values that each parameter may take; a parameter of several enums takes the values common to them."""
+    choices: dict[str, tuple[str, ...]] = {}
     for name, type_ in _list_meetings(checked):
-        known = found.get(name, type_.enum_values)
-        found[name] = tuple(one for one in known if one in type_.enum_values)
-    return found
+        values = choices.get(name, type_.enum_values)
+        choices[name] = tuple(value for value in values if value in type_.enum_values)
+    return choices
 
 
 def _list_meetings(checked: Checked) -> Iterator[tuple[str, PropertyType]]:
@@ -33,8 +33,8 @@ def _list_meetings(checked: Checked) -> Iterator[tuple[str, PropertyType]]:
 def _list_parts(value: object) -> Iterator[object]:
     """List a checked tree and everything in it."""
     if isinstance(value, tuple | Mapping):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _list_parts(one)
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _list_parts(part)
     elif is_dataclass(value) and not isinstance(value, type):
         yield value
         for field in fields(value):

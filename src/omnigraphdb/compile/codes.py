@@ -1,10 +1,10 @@
-"""The codes of queries that do not fit the schema: what each means, and what would be right instead."""
+"""The codes of queries that do not fit the schema: the meaning of each, and the correct form."""
 
 from typing import NamedTuple
 
 
 class CheckCode(NamedTuple):
-    """What a code means, and what a finding expects that has no closer fix."""
+    """The meaning of a code, and the expectation of a finding that has no closer fix."""
 
     meaning: str
     expected: str
@@ -12,7 +12,7 @@ class CheckCode(NamedTuple):
 
 CHECK_CODES: dict[str, CheckCode] = {
     "T1": CheckCode(
-        "a binding whose type is no node type",
+        "a binding whose type is not a node type",
         "the name of a node type or of an interface of the schema",
     ),
     "T2": CheckCode(
@@ -44,7 +44,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "a number; min and max also take a text or a date",
     ),
     "T9": CheckCode(
-        "a `not` that mentions nothing from outside; an item beside an aggregate that is no group key",
+        "a `not` that mentions nothing from outside; an item beside an aggregate that is not a group key",
         "a variable from outside inside the block; beside an aggregate only items that name its group",
     ),
     "T10": CheckCode(
@@ -64,7 +64,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "one value for each property",
     ),
     "T14": CheckCode(
-        "a variable that is no parameter",
+        "a variable that is not a parameter",
         "a parameter that the query declares",
     ),
     "T15": CheckCode(
@@ -140,7 +140,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "another name for one of them",
     ),
     "T33": CheckCode(
-        "a property match with a variable that is no parameter",
+        "a property match with a variable that is not a parameter",
         "a parameter, or a filter behind the binding: $a.x = $b.y",
     ),
     "T34": CheckCode(
@@ -180,7 +180,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "values of one type, or numbers",
     ),
     "T54": CheckCode(
-        "a regular expression that is none, or not the same for all rows",
+        "a malformed regular expression, or one that differs between rows",
         "a regular expression in the syntax of RE2, as a text or a parameter",
     ),
     "T55": CheckCode(
@@ -200,7 +200,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "one argument; percentile takes two: percentile($v.dwt, 0.5)",
     ),
     "T61": CheckCode(
-        "`$v.*` where it is no item of its own",
+        "`$v.*` where it is not an item of its own",
         "$v.* as an item by itself, without 'as'",
     ),
     "T62": CheckCode(
@@ -208,7 +208,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "reads with the same columns, and order and limit behind the last one",
     ),
     "T63": CheckCode(
-        "an item of `with` that what follows cannot name, or a `per` that is no item",
+        "an item of `with` that later clauses cannot name, or a `per` that is not an item",
         "a name for every value: count($v) as n; behind per an item of the stage",
     ),
     "T64": CheckCode(
@@ -244,7 +244,7 @@ CHECK_CODES: dict[str, CheckCode] = {
         "a match before the statement",
     ),
     "T72": CheckCode(
-        "an `unnest` of what is no list, of a field that is none, or before an update or a delete",
+        "an `unnest` of a value that is not a list, of an unknown field, or before an update or a delete",
         "unnest $rows as $r before an insert or an upsert, with $rows a list parameter",
     ),
     "T73": CheckCode(

@@ -1,4 +1,4 @@
-"""What `column op value` means: the value in the column's own type, or the answer when it has none."""
+"""The meaning of `column op value`: the value in the column's own type, or the answer when it has none."""
 
 import math
 import struct
@@ -58,17 +58,19 @@ def coerce(op: Comparison, value: object, column: PropertyType) -> Coerced:
 
 
 def coerce_choices(values: Iterable[object], column: PropertyType) -> tuple[object, ...]:
-    """Give the values of an `in` list that the column can hold, in its own type, each once.
+    """Return the values of an `in` list that the column can hold, in its own type, each once.
 
     NULLs and values that can equal nothing are left out. Both zeros stand for either of them, because
     set lookups may tell them apart where comparisons do not.
     """
-    found: dict[tuple[object, bool], object] = {}
+    choices: dict[tuple[object, bool], object] = {}
     for value in values:
         exact = None if value is None else _scalar("=", value, column.scalar)
         if isinstance(exact, Exact):
-            found |= {(one, _is_negative_zero(one)): one for one in _same(exact.value)}
-    return tuple(found.values())
+            choices |= {
+                (choice, _is_negative_zero(choice)): choice for choice in _same(exact.value)
+            }
+    return tuple(choices.values())
 
 
 def _same(value: object) -> tuple[object, ...]:

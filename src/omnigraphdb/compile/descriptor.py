@@ -67,11 +67,11 @@ def describe_value(name: str, value_type: PropertyType) -> ValueDescriptor:
         item_kind=item_kind,
         vector_dim=value_type.dimension,
         nullable=value_type.nullable,
-        fields=tuple(describe_value(one, type_) for one, type_ in fields),
+        fields=tuple(describe_value(field_name, type_) for field_name, type_ in fields),
     )
 
 
-# ---- what an operation reads and writes
+# ---- reads and writes of an operation
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -123,7 +123,7 @@ def describe_operation(checked: Checked, catalog: Catalog) -> Operation:
 def describe_returned(checked: Checked) -> tuple[ValueDescriptor, ...]:
     """Describe the columns that a mutation returns; a read returns nothing besides its rows."""
     columns = () if isinstance(checked, CheckedRead) else checked.returning
-    return tuple(describe_value(one.name, one.type) for one in columns)
+    return tuple(describe_value(column.name, column.type) for column in columns)
 
 
 def _read_uses(read: CheckedRead, catalog: Catalog) -> set[TypeUse]:

@@ -14,7 +14,7 @@ from omnigraphdb.language.source import Source, Span
 def find_changed_meanings(
     query: tree.Query, checked: Checked | None, source: Source
 ) -> Iterator[Diagnostic]:
-    """Find what reads otherwise than in the first edition: a minus that begins a line, and a sum of integers."""
+    """Find texts whose meaning differs from the first edition: a minus that begins a line, and a sum of integers."""
     for span in _find_leading_minus(query, source):
         yield _report(
             "L203",
@@ -37,10 +37,10 @@ def _find_leading_minus(query: tree.Query, source: Source) -> Iterator[Span]:
     if not isinstance(query.body, tree.Read):
         return
     parts: list[tree.Stage | tree.Read] = []
-    for read in (query.body, *(one for _, one in query.body.union)):
+    for read in (query.body, *(union_read for _, union_read in query.body.union)):
         parts += [*read.stages, read]
     for part in parts:
-        filters = (one.condition for one in part.clauses if isinstance(one, tree.Filter))
+        filters = (clause.condition for clause in part.clauses if isinstance(clause, tree.Filter))
         for expr in (*filters, *(item.expr for item in part.items)):
             yield from _find_in(expr, source)
 
@@ -62,13 +62,13 @@ def _find_integer_sums(checked: Checked | None) -> Iterator[Span]:
         return
     parts: tuple[CheckedStage | CheckedRead, ...] = (*checked.stages, checked)
     for part in parts:
-        for one in walk(tuple(column.expr for column in part.columns)):
+        for expr in walk(tuple(column.expr for column in part.columns)):
             if (
-                isinstance(one, Aggregate)
-                and one.function == "sum"
-                and one.type.scalar is Scalar.I64
+                isinstance(expr, Aggregate)
+                and expr.function == "sum"
+                and expr.type.scalar is Scalar.I64
             ):
-                yield one.span
+                yield expr.span
 
 
 def _report(code: str, span: Span, message: str, fix: str, query: tree.Query) -> Diagnostic:

@@ -1,4 +1,4 @@
-"""Lint: checks every query of a file, and warns about what only the whole file shows."""
+"""Lint: checks every query of a file, and warns about problems that only the whole file shows."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def lint(catalog: Catalog, source: Source) -> list[Diagnostic]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """The outcome of one query: its first error, its warnings, and what it would do."""
+    """The outcome of one query: its first error, its warnings, and the operation that it would run."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ class LintReport:
         return "error" if self.count(Severity.ERROR) else "ok"
 
     def count(self, severity: Severity) -> int:
-        """How many findings have that severity."""
+        """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,17 +90,17 @@ class LintReport:
         }
 
 
-def _finding(found: Diagnostic) -> dict[str, Any]:
+def _finding(finding: Diagnostic) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "severity": str(found.severity),
-        "code": found.code,
-        "message": found.message,
+        "severity": str(finding.severity),
+        "code": finding.code,
+        "message": finding.message,
     }
-    if found.type_name is not None:
-        facts["type_name"] = found.type_name
-    if found.property is not None:
-        facts["property"] = found.property
-    names = found.query_names or ((found.query_name,) if found.query_name else ())
+    if finding.type_name is not None:
+        facts["type_name"] = finding.type_name
+    if finding.property is not None:
+        facts["property"] = finding.property
+    names = finding.query_names or ((finding.query_name,) if finding.query_name else ())
     return facts | {"query_names": list(names)}
 
 
@@ -116,32 +116,32 @@ def _report(catalog: Catalog, source: Source, origin: Mapping[str, str]) -> Lint
     try:
         file = parse_queries(source)
     except QueryError as error:
-        unread = (_unreadable(error, source),)
-        return LintReport(query_path=source.name, schema_source=origin, findings=unread)
+        findings_of_parser = (_unreadable(error, source),)
+        return LintReport(query_path=source.name, schema_source=origin, findings=findings_of_parser)
     outcomes = [_outcome(query, catalog, source) for query in file.queries]
-    found = [locate(source, diagnostic) for diagnostic in find_repeated_names(file)]
+    findings = [locate(source, diagnostic) for diagnostic in find_repeated_names(file)]
     for outcome in outcomes:
-        found += outcome.found
-    found += [locate(source, warning) for warning in _find_never_set(outcomes, catalog)]
+        findings += outcome.findings
+    findings += [locate(source, warning) for warning in _find_never_set(outcomes, catalog)]
     return LintReport(
         query_path=source.name,
         schema_source=origin,
         results=tuple(_result(outcome, catalog) for outcome in outcomes),
-        findings=tuple(sorted(found, key=_rank)),
+        findings=tuple(sorted(findings, key=_rank)),
     )
 
 
-def _rank(found: Diagnostic) -> tuple[int, str, str, str]:
+def _rank(finding: Diagnostic) -> tuple[int, str, str, str]:
     return (
-        _SEVERITIES[found.severity],
-        found.type_name or "",
-        found.property or "",
-        found.message,
+        _SEVERITIES[finding.severity],
+        finding.type_name or "",
+        finding.property or "",
+        finding.message,
     )
 
 
 def _unreadable(error: QueryError, source: Source) -> Diagnostic:
-    """One finding for a file that does not parse, at the place of its first error."""
+    """Report a file that does not parse, at the position of its first error."""
     first = next(iter(diagnostics_of(error)), {})
     span = first.get("span")
     return locate(
@@ -164,28 +164,31 @@ def _unreadable(error: QueryError, source: Source) -> Diagnostic:
 class _Outcome:
     query: tree.Query
     checked: Checked | None
-    found: tuple[Diagnostic, ...]
+    findings: tuple[Diagnostic, ...]
 
 
 def _outcome(query: tree.Query, catalog: Catalog, source: Source) -> _Outcome:
-    checked, found = check_findings(query, catalog, source)
+    checked, findings = check_findings(query, catalog, source)
     if query.is_mutation and not query.params:
-        found = (*found, locate(source, _report_hard_coded(query)))
-    found = (*found, *(locate(source, one) for one in _find_left_out(query, checked, catalog)))
+        findings = (*findings, locate(source, _report_hard_coded(query)))
+    findings = (
+        *findings,
+        *(locate(source, finding) for finding in _find_left_out(query, checked, catalog)),
+    )
     changed = find_changed_meanings(query, checked, source)
-    found = (*found, *(locate(source, one) for one in changed))
-    return _Outcome(query=query, checked=checked, found=found)
+    findings = (*findings, *(locate(source, finding) for finding in changed))
+    return _Outcome(query=query, checked=checked, findings=findings)
 
 
 def _find_left_out(
     query: tree.Query, checked: Checked | None, catalog: Catalog
 ) -> Iterator[Diagnostic]:
-    """Required vectors that an insert leaves out although nothing embeds on write: it is refused when it runs."""
+    """List required vectors that an insert leaves out although nothing embeds on write: the insert will be refused."""
     for insert in _inserts(checked):
         node = catalog.nodes[insert.type_name]
-        given = {one.property for one in insert.assignments}
+        assigned = {assignment.property for assignment in insert.assignments}
         for name, declared in node.properties.items():
-            if name not in given and declared.embed is not None and not declared.type.nullable:
+            if name not in assigned and declared.embed is not None and not declared.type.nullable:
                 yield Diagnostic(
                     message=f"insert of '{node.name}' does not assign '{name}', which is required, and no vector is"
                     " embedded on write: the mutation will be refused",
@@ -203,9 +206,9 @@ def _find_left_out(
 
 def _inserts(checked: Checked | None) -> Iterator[CheckedInsert]:
     if isinstance(checked, CheckedMutation):
-        for one in checked.statements:
-            if isinstance(one, CheckedInsert) and one.kind is VariableKind.NODE:
-                yield one
+        for statement in checked.statements:
+            if isinstance(statement, CheckedInsert) and statement.kind is VariableKind.NODE:
+                yield statement
 
 
 def _report_hard_coded(query: tree.Query) -> Diagnostic:
@@ -220,8 +223,8 @@ def _report_hard_coded(query: tree.Query) -> Diagnostic:
 
 
 def _result(outcome: _Outcome, catalog: Catalog) -> QueryResult:
-    errors = [f.message for f in outcome.found if f.severity is Severity.ERROR]
-    warnings = tuple(f.message for f in outcome.found if f.severity is Severity.WARNING)
+    errors = [f.message for f in outcome.findings if f.severity is Severity.ERROR]
+    warnings = tuple(f.message for f in outcome.findings if f.severity is Severity.WARNING)
     checked = outcome.checked
     return QueryResult(
         name=outcome.query.name.text,
@@ -232,11 +235,11 @@ def _result(outcome: _Outcome, catalog: Catalog) -> QueryResult:
     )
 
 
-# ---- what only the whole file shows
+# ---- problems that only the whole file shows
 
 
 def _find_never_set(outcomes: Sequence[_Outcome], catalog: Catalog) -> Iterator[Diagnostic]:
-    """Nullable properties of an updated type that no update of the file sets."""
+    """List nullable properties of an updated type that no update of the file sets."""
     queries: dict[str, dict[str, Span]] = defaultdict(dict)
     assigned: dict[str, set[str]] = defaultdict(set)
     for outcome in outcomes:

@@ -66,7 +66,9 @@ _Part = CheckedRead | CheckedStage
 
 def lower(read: CheckedRead, catalog: Catalog) -> Plan:
     """Turn a checked read into a plan."""
-    variables = {one.name: one for pattern in read.patterns for one in _all_variables(pattern)}
+    variables = {
+        variable.name: variable for pattern in read.patterns for variable in _all_variables(pattern)
+    }
     root = (
         _lower_union(read, catalog, variables)
         if read.union
@@ -82,22 +84,22 @@ def lower(read: CheckedRead, catalog: Catalog) -> Plan:
 
 def _lower_union(read: CheckedRead, catalog: Catalog, variables: dict[str, Variable]) -> Project:
     """Put the rows of several reads after one another; without `all`, each row once."""
-    alone = replace(read, union=(), order=(), limit=None, offset=None)
-    root = _stage_result(alone, catalog, variables)
+    first_read = replace(read, union=(), order=(), limit=None, offset=None)
+    root = _stage_result(first_read, catalog, variables)
     for every, other in read.union:
         root = Union((root, _stage_result(other, catalog, variables)))
         if not every:
             root = _stage_distinct(root, read)
-    fields = {one.name: Field(one.name, one.type) for one in read.columns}
-    shown = tuple(Output(name=n, expr=one, type=one.type) for n, one in fields.items())
+    fields = {column.name: Field(column.name, column.type) for column in read.columns}
+    outputs = tuple(Output(name=n, expr=field, type=field.type) for n, field in fields.items())
     keys = []
     for key in read.order:
         assert isinstance(key.key, str), "the checker lets a union order by its columns"
         keys.append(SortBy(expr=fields[key.key], descending=key.descending))
     if keys:
-        rest = (SortBy(expr=one) for one in fields.values())
+        rest = (SortBy(expr=field) for field in fields.values())
         root = Sort(input=root, keys=(*keys, *rest))
-    return Project(_lower_slice(root, read), shown)
+    return Project(_lower_slice(root, read), outputs)
 
 
 def _stage_result(read: CheckedRead, catalog: Catalog, variables: dict[str, Variable]) -> Operator:
@@ -107,7 +109,8 @@ def _stage_result(read: CheckedRead, catalog: Catalog, variables: dict[str, Vari
 
 def _stage_distinct(root: Operator, read: CheckedRead) -> Operator:
     keys = tuple(
-        Output(name=one.name, expr=Field(one.name, one.type), type=one.type) for one in read.columns
+        Output(name=column.name, expr=Field(column.name, column.type), type=column.type)
+        for column in read.columns
     )
     return Stage(input=Group(input=root, keys=keys, tallies=()), entities=(), values=keys)
 
@@ -119,7 +122,7 @@ def _lower_single(
     base: Operator | None = None
     for stage in read.stages:
         rows, columns = _lower_part(stage, base, catalog, variables)
-        values = tuple(one for one in columns if one.name not in stage.entities)
+        values = tuple(column for column in columns if column.name not in stage.entities)
         base = Stage(input=rows, entities=tuple(stage.entities.values()), values=values)
     return _lower_part(read, base, catalog, variables)
 
@@ -129,12 +132,12 @@ def _lower_part(
 ) -> tuple[Operator, tuple[Output, ...]]:
     """Lower one pattern and the result of it."""
     columns = tuple(_output(column) for column in part.columns)
-    wanted = _list_read_variables(part, columns, variables) if part.is_aggregate else None
-    setting = Setting(catalog=catalog, variables=variables, wanted=wanted)
+    read_variables = _list_read_variables(part, columns, variables) if part.is_aggregate else None
+    setting = Setting(catalog=catalog, variables=variables, wanted=read_variables)
     rows = attach_blocks(lower_pattern(part.pattern, setting, base), part.blocks, setting)
     if part.is_aggregate or part.distinct:
         return _lower_group(rows, part, columns, variables)
-    having = tuple(strip_spans(one) for one in part.having)
+    having = tuple(strip_spans(condition) for condition in part.having)
     rows = Filter(rows, having) if having else rows
     return _lower_slice(_lower_order(rows, part, columns, variables), part), columns
 
@@ -170,7 +173,7 @@ def _lower_slice(rows: Operator, read: _Part, fields: Mapping[Any, Any] | None =
     if window is None:
         return rows
     per = read.per if isinstance(read, CheckedStage) else ()
-    counted = tuple(replace_parts(strip_spans(one), fields or {}) for one in per)
+    counted = tuple(replace_parts(strip_spans(expr), fields or {}) for expr in per)
     return Slice(rows, window, counted)
 
 
@@ -193,17 +196,17 @@ def _lower_order(
     by_name = {column.name: column.expr for column in columns}
     keys = tuple(_resolve_key(key, by_name) for key in read.order)
     bound = (variables[name] for name in sorted(list_bound_variables(rows)))
-    shown = [one for one in bound if not one.anonymous]
+    named_variables = [variable for variable in bound if not variable.anonymous]
     if isinstance(keys[0], Nearest | Bm25 | Rrf):
-        return _lower_rank(rows, keys[0], shown, _window(read))
+        return _lower_rank(rows, keys[0], named_variables, _window(read))
     by = tuple(key for key in keys if isinstance(key, SortBy))
     # Paths come last: their order is that of the search, between the same ends.
-    ties = sorted(shown, key=lambda one: one.kind is VariableKind.PATH)
-    return Sort(input=rows, keys=by, ties=tuple(one.name for one in ties))
+    ties = sorted(named_variables, key=lambda variable: variable.kind is VariableKind.PATH)
+    return Sort(input=rows, keys=by, ties=tuple(variable.name for variable in ties))
 
 
 def _resolve_key(key: SortKey, columns: dict[str, ItemExpr]) -> SortBy | Ranking | None:
-    """Give what a key sorts by; a constant sorts nothing and is None."""
+    """Return the expression that a key sorts by; a constant sorts nothing and is None."""
     expr = columns[key.key] if isinstance(key.key, str) else strip_spans(key.key)
     match expr:
         case Nearest() | Bm25() | Rrf():
@@ -215,15 +218,15 @@ def _resolve_key(key: SortKey, columns: dict[str, ItemExpr]) -> SortBy | Ranking
 
 
 def _lower_rank(
-    rows: Operator, ranking: Ranking, shown: list[Variable], window: Window | None
+    rows: Operator, ranking: Ranking, variables: list[Variable], window: Window | None
 ) -> Rank:
     """Rank rows; those of one entity come by edge ids, then by the ids of its other nodes."""
     subject = ranked_variable(ranking)
-    others = sorted(shown, key=lambda one: one.kind is VariableKind.NODE)
+    others = sorted(variables, key=lambda variable: variable.kind is VariableKind.NODE)
     return Rank(
         input=rows,
         ranking=ranking,
-        ties=tuple(one.name for one in others if one.name != subject),
+        ties=tuple(variable.name for variable in others if variable.name != subject),
         depth=window if isinstance(ranking, Rrf) else None,
     )
 
@@ -234,11 +237,11 @@ def _lower_rank(
 def _list_read_variables(
     read: _Part, columns: tuple[Output, ...], variables: dict[str, Variable]
 ) -> frozenset[str]:
-    """Name the variables a grouped result reads, beyond counting their rows."""
+    """Name the variables that a grouped result reads, beyond counting their rows."""
     exprs = [*(column.expr for column in columns), *read.having]
     exprs += [key.key for key in read.order if not isinstance(key.key, str)]
     outer = (block.pattern.outer for block in read.blocks)
-    return frozenset().union(*(_list_read(one, variables) for one in exprs), *outer)
+    return frozenset().union(*(_list_read(expr, variables) for expr in exprs), *outer)
 
 
 def _list_read(expr: object, variables: dict[str, Variable]) -> frozenset[str]:
@@ -246,7 +249,7 @@ def _list_read(expr: object, variables: dict[str, Variable]) -> frozenset[str]:
         return frozenset()
     if isinstance(expr, PropertyRef | EntityRef | PathValue):
         return frozenset({expr.variable})
-    return frozenset().union(*(_list_read(one, variables) for one in list_children(expr)))
+    return frozenset().union(*(_list_read(child, variables) for child in list_children(expr)))
 
 
 def _counts_rows(aggregate: Aggregate, variables: dict[str, Variable]) -> bool:
@@ -273,7 +276,7 @@ def _lower_group(
     keys = tuple(column for column in columns if not has_aggregate(column.expr))
     fields: dict[ItemExpr, Field] = {}
     tallies: dict[Aggregate, Tally] = {}
-    for column in (*keys, *(one for one in columns if isinstance(one.expr, Aggregate))):
+    for column in (*keys, *(output for output in columns if isinstance(output.expr, Aggregate))):
         fields.setdefault(column.expr, Field(column.name, column.type))
     for number, aggregate in enumerate(_list_aggregates(read, columns), start=1):
         # `#` keeps an aggregate that is only part of a column apart from every column.
@@ -284,22 +287,22 @@ def _lower_group(
     values: dict[Any, Any] = {**conditions, **_name_ids(fields), **fields}
     # A search that is a column is a value there, and a test in `having`.
     tests: dict[Any, Any] = {**values, **conditions}
-    having = tuple(replace_parts(strip_spans(one), tests) for one in read.having)
+    having = tuple(replace_parts(strip_spans(condition), tests) for condition in read.having)
     root = Filter(root, having) if having else root
     if keys:
         root = Sort(input=root, keys=_group_order(read, keys, values, columns))
-    shown = (replace(one, expr=replace_parts(one.expr, values)) for one in columns)
-    return _lower_slice(root, read, values), tuple(shown)
+    outputs = (replace(output, expr=replace_parts(output.expr, values)) for output in columns)
+    return _lower_slice(root, read, values), tuple(outputs)
 
 
 def _name_ids(fields: Mapping[ItemExpr, Field]) -> dict[ItemExpr, Field]:
-    """The ids of the entities that are columns of groups, as these columns."""
+    """Map the ids of the entities that are columns of groups to these columns."""
     entities = ((expr, field) for expr, field in fields.items() if isinstance(expr, EntityRef))
     return {read_id(entity): field for entity, field in entities}
 
 
 def _name_conditions(fields: Mapping[ItemExpr, Field]) -> dict[Condition, Condition]:
-    """The conditions that columns of groups hold the truth of, as tests of these columns."""
+    """Map the conditions whose truth a column of groups holds to tests of these columns."""
     true = Const(value=True, type=PropertyType(scalar=Scalar.BOOL))
     return {
         condition: Compare(left=field, op="=", right=true)
@@ -311,9 +314,9 @@ def _name_conditions(fields: Mapping[ItemExpr, Field]) -> dict[Condition, Condit
 def _list_aggregates(read: _Part, columns: tuple[Output, ...]) -> tuple[Aggregate, ...]:
     """List every aggregate of a read once: of its columns, its conditions and its order."""
     order = (strip_spans(key.key) for key in read.order if not isinstance(key.key, str))
-    parts = (*(one.expr for one in columns), *map(strip_spans, read.having), *order)
-    found = (one for part in parts for one in walk(part) if isinstance(one, Aggregate))
-    return tuple(dict.fromkeys(found))
+    parts = (*(column.expr for column in columns), *map(strip_spans, read.having), *order)
+    aggregates = (expr for part in parts for expr in walk(part) if isinstance(expr, Aggregate))
+    return tuple(dict.fromkeys(aggregates))
 
 
 def _tally(
@@ -338,15 +341,15 @@ def _group_order(
     columns: tuple[Output, ...],
 ) -> tuple[SortBy, ...]:
     """Sort groups by the keys of the query, then by the group keys it does not mention."""
-    by_name = {one.name: one.expr for one in columns}
-    asked: dict[ItemExpr, SortBy] = {}
+    by_name = {column.name: column.expr for column in columns}
+    sort_keys: dict[ItemExpr, SortBy] = {}
     for key in read.order:
         written = by_name[key.key] if isinstance(key.key, str) else strip_spans(key.key)
         expr = replace_parts(written, fields)
         assert not isinstance(expr, Nearest | Bm25 | Rrf), "the checker ranks no groups"
-        asked.setdefault(expr, SortBy(expr=expr, descending=key.descending))
+        sort_keys.setdefault(expr, SortBy(expr=expr, descending=key.descending))
     rest = (fields[key.expr] for key in keys)
     return (
-        *asked.values(),
-        *(SortBy(expr=field) for field in dict.fromkeys(rest) if field not in asked),
+        *sort_keys.values(),
+        *(SortBy(expr=field) for field in dict.fromkeys(rest) if field not in sort_keys),
     )

@@ -30,39 +30,39 @@ _OUT_OF_RANGE = ("P02", "a number out of range")
 
 
 def bind(
-    declared: Mapping[str, Parameter], given: Mapping[str, Any] | None, *, strict: bool = False
+    declared: Mapping[str, Parameter], arguments: Mapping[str, Any] | None, *, strict: bool = False
 ) -> dict[str, object]:
-    """Turn given values into typed Python values, one per declared parameter; absent ones are None.
+    """Turn argument values into typed Python values, one per declared parameter; absent parameters are None.
 
     Undeclared names are ignored, or refused when `strict`.
     """
-    values = _mapping(declared, given)
+    values = _mapping(declared, arguments)
     _refuse_names(declared, values, strict=strict)
     return {name: _one(parameter, values, declared) for name, parameter in declared.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why a value does not bind: a code, what was wanted and what came."""
+    """The reason why a value does not bind: a code, the expected value and the actual value."""
 
     code: str
-    wanted: str
-    came: str
+    expected: str
+    actual: str
 
 
-def _mapping(declared: Mapping[str, Parameter], given: object) -> Mapping[str, Any]:
-    if given is None:
+def _mapping(declared: Mapping[str, Parameter], arguments: object) -> Mapping[str, Any]:
+    if arguments is None:
         return {}
-    if isinstance(given, Mapping):
-        return given
-    refusal = _Refusal("P01", "an object of parameters by name", _kind(given))
-    raise _error("params", given, refusal, declared)
+    if isinstance(arguments, Mapping):
+        return arguments
+    refusal = _Refusal("P01", "an object of parameters by name", _kind(arguments))
+    raise _error("params", arguments, refusal, declared)
 
 
 def _refuse_names(
     declared: Mapping[str, Parameter], values: Mapping[str, Any], *, strict: bool
 ) -> None:
-    """Refuse names that are missing, or not declared when `strict`; all of them at once, since one may be the other."""
+    """Refuse missing names, and undeclared names when `strict`; all at once, since one may be the other, misspelled."""
     unknown = [str(name) for name in values if name not in declared]
     for name in unknown:
         if isinstance(values.get(name), Mapping):
@@ -71,12 +71,12 @@ def _refuse_names(
     missing = [p for p in declared.values() if p.name not in values and not p.type.nullable]
     if not missing and not (unknown and strict):
         return
-    said = [f"parameter '{one.name}' ({one.type}) is missing" for one in missing]
-    said += [
+    messages = [f"parameter '{param.name}' ({param.type}) is missing" for param in missing]
+    messages += [
         f"there is no parameter '{name}'{suggestion(did_you_mean(name.lstrip('$'), declared))}"
         for name in unknown
     ]
-    names = ", and ".join(said)
+    names = ", and ".join(messages)
     end = "" if names.endswith("?") else "."
     message = f"{names}{end} Nothing was run. Declared parameters: {_list_declared(declared)}"
     if missing:
@@ -88,7 +88,7 @@ def _refuse_names(
 
 
 def _list_declared(declared: Mapping[str, Parameter]) -> str:
-    return ", ".join(f"${one.name}: {one.type}" for one in declared.values()) or "none"
+    return ", ".join(f"${param.name}: {param.type}" for param in declared.values()) or "none"
 
 
 def _one(
@@ -101,22 +101,22 @@ def _one(
     if value is None and not parameter.type.nullable:
         refusal = _Refusal("P05", f"{parameter.type}, which cannot be null", "null")
         raise _error(name, None, refusal, declared)
-    found = None if value is None else _to_declared(value, parameter.type)
-    if isinstance(found, _Refusal):
-        raise _error(name, values[name], found, declared)
-    return found
+    typed_value = None if value is None else _to_declared(value, parameter.type)
+    if isinstance(typed_value, _Refusal):
+        raise _error(name, values[name], typed_value, declared)
+    return typed_value
 
 
 def _error(
     name: str, value: object, refusal: _Refusal, declared: Mapping[str, Parameter]
 ) -> ParamError:
-    shown = f" '{shorten(value)}'" if value is not None else ""
+    quoted = f" '{shorten(value)}'" if value is not None else ""
     message = (
-        f"parameter '{name}' takes {refusal.wanted}; got {refusal.came}{shown}."
+        f"parameter '{name}' takes {refusal.expected}; got {refusal.actual}{quoted}."
         f" Nothing was run. Declared parameters: {_list_declared(declared)}"
     )
-    expected = str(declared[name].type) if name in declared else refusal.wanted
-    return ParamError(name, refusal.code, message, expected=expected, got=refusal.came)
+    expected = str(declared[name].type) if name in declared else refusal.expected
+    return ParamError(name, refusal.code, message, expected=expected, got=refusal.actual)
 
 
 # ---- values
@@ -126,7 +126,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def to_native(value: object) -> object:
-    """The plain Python value behind a numpy or Arrow one."""
+    """Return the plain Python value behind a numpy or Arrow value."""
     if type(value) in _PLAIN:
         return value
     match value:
@@ -182,23 +182,23 @@ def _text(value: object, declared: PropertyType) -> object | _Refusal:
 
 
 def _number(value: object, declared: PropertyType) -> object | _Refusal:
-    whole = declared.scalar in INTEGERS
-    if whole and isinstance(value, str):
-        read = parse_integer(value)
-        if read is None:
+    is_integer = declared.scalar in INTEGERS
+    if is_integer and isinstance(value, str):
+        integer = parse_integer(value)
+        if integer is None:
             return _Refusal("P01", f"{declared.required()} or its decimal text", "text")
-        value = read
-    allowed = (int,) if whole else (int, float)
+        value = integer
+    allowed = (int,) if is_integer else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
         return _make_type_refusal(value, declared)
     if isinstance(value, float) and not math.isfinite(value):
         return _Refusal("P01", f"a finite {declared.required()}", "a number that is not finite")
-    found = fit(value, declared)
-    if isinstance(found, Misfit):
+    number = fit(value, declared)
+    if isinstance(number, Misfit):
         unsigned = declared.scalar in (Scalar.U32, Scalar.U64)
-        code, came = ("P01", "a negative number") if unsigned and value < 0 else _OUT_OF_RANGE
-        return _Refusal(code, f"{declared.required()}: {found.reason}", came)
-    return found
+        code, actual = ("P01", "a negative number") if unsigned and value < 0 else _OUT_OF_RANGE
+        return _Refusal(code, f"{declared.required()}: {number.reason}", actual)
+    return number
 
 
 def _date(value: object, declared: PropertyType) -> object | _Refusal:
@@ -232,15 +232,19 @@ def _blob(value: object, declared: PropertyType) -> object | _Refusal:
 def _list(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, list | tuple):
         return _make_type_refusal(value, declared)
-    found = []
+    items = []
     for position, item in enumerate(value):
-        one = _to_declared(to_native(item), item_type(declared)) if item is not None else None
-        if one is None:
+        typed_item = (
+            _to_declared(to_native(item), item_type(declared)) if item is not None else None
+        )
+        if typed_item is None:
             return _Refusal("P01", f"{declared.required()} without null", f"null at {position}")
-        if isinstance(one, _Refusal):
-            return _Refusal(one.code, f"{declared.required()}", f"{one.came} at {position}")
-        found.append(one)
-    return tuple(found)
+        if isinstance(typed_item, _Refusal):
+            return _Refusal(
+                typed_item.code, f"{declared.required()}", f"{typed_item.actual} at {position}"
+            )
+        items.append(typed_item)
+    return tuple(items)
 
 
 # ---- records, as columns: a mutation may bring thousands of them
@@ -250,18 +254,18 @@ def _records(value: object, declared: PropertyType) -> object | _Refusal:
     """Turn records into a table, one column per field; a field that a record leaves out is NULL."""
     if not isinstance(value, list | tuple):
         return _make_type_refusal(value, declared)
-    for position, one in enumerate(value):
-        if not isinstance(one, Mapping):
-            return _Refusal("P01", f"{declared.required()}", f"{_kind(one)} at {position}")
+    for position, record in enumerate(value):
+        if not isinstance(record, Mapping):
+            return _Refusal("P01", f"{declared.required()}", f"{_kind(record)} at {position}")
     names = [name for name, _ in declared.fields]
     unknown = set[object]().union(*value).difference(names)
     if unknown:
         return _refuse_field(value, unknown, declared)
     columns: dict[str, pa.Array] = {}
     for name, type_ in declared.fields:
-        column = _record_column([one.get(name) for one in value], type_)
+        column = _record_column([record.get(name) for record in value], type_)
         if isinstance(column, _Refusal):
-            return _Refusal(column.code, f"{declared.required()}", f"{column.came}, '{name}'")
+            return _Refusal(column.code, f"{declared.required()}", f"{column.actual}, '{name}'")
         columns[name] = column
     table: object = pa.table(columns)
     return table
@@ -270,23 +274,25 @@ def _records(value: object, declared: PropertyType) -> object | _Refusal:
 def _refuse_field(
     records: Sequence[Mapping[Any, object]], unknown: set[object], declared: PropertyType
 ) -> _Refusal:
-    position = next(at for at, one in enumerate(records) if unknown.intersection(one))
-    name = next(one for one in records[position] if one in unknown)
+    position = next(index for index, record in enumerate(records) if unknown.intersection(record))
+    name = next(field_name for field_name in records[position] if field_name in unknown)
     return _Refusal("P01", f"{declared.required()}", f"the unknown field '{name}' at {position}")
 
 
 def _record_column(values: list[object], declared: PropertyType) -> pa.Array | _Refusal:
-    """Bind one field of all records at once if all values are plainly of its type, else one by one."""
+    """Bind one field of all records at once if all values are plainly of its type, else value by value."""
     column = _plain_column(values, declared)
     if column is None:
-        found = []
+        typed_values = []
         for position, value in enumerate(values):
-            one = None if value is None else _to_declared(to_native(value), declared)
-            if isinstance(one, _Refusal):
-                return _Refusal(one.code, one.wanted, f"{one.came} at {position}")
-            found.append(one)
+            typed_value = None if value is None else _to_declared(to_native(value), declared)
+            if isinstance(typed_value, _Refusal):
+                return _Refusal(
+                    typed_value.code, typed_value.expected, f"{typed_value.actual} at {position}"
+                )
+            typed_values.append(typed_value)
         kind = Scalar.STRING if declared.is_blob else declared.scalar
-        column = to_arrow(found, replace(declared, scalar=kind))
+        column = to_arrow(typed_values, replace(declared, scalar=kind))
     if column.null_count and not declared.nullable:
         position = pc.index(column.is_null(), True).as_py()
         return _Refusal("P05", str(declared), f"null at {position}")
@@ -305,12 +311,12 @@ _PLAIN_KINDS: Mapping[Scalar, type] = {
 
 
 def _plain_column(values: list[object], declared: PropertyType) -> pa.Array | None:
-    """The column of values that have exactly the type of their field; None when it takes a closer look."""
-    wanted = _PLAIN_KINDS.get(declared.scalar)
+    """Return the column of values that have exactly the type of their field; None when a value needs a closer look."""
+    python_type = _PLAIN_KINDS.get(declared.scalar)
     if (
         not declared.is_plain
-        or wanted is None
-        or not set(map(type, values)) <= {wanted, type(None)}
+        or python_type is None
+        or not set(map(type, values)) <= {python_type, type(None)}
     ):
         return None
     try:
@@ -325,13 +331,13 @@ def _vector(value: object, declared: PropertyType) -> object | _Refusal:
     if not isinstance(value, list | tuple):
         return _make_type_refusal(value, declared)
     if len(value) != declared.dimension:
-        wanted = f"{declared.required()}, an array of {declared.dimension} numbers"
-        return _Refusal("P04", wanted, f"an array of {len(value)}")
+        expected = f"{declared.required()}, an array of {declared.dimension} numbers"
+        return _Refusal("P04", expected, f"an array of {len(value)}")
     return _numbers(value) or _list(value, declared)
 
 
 def _numbers(value: list[object] | tuple[object, ...]) -> tuple[float, ...] | None:
-    """A plain vector checked at once; item by item a long one takes milliseconds."""
+    """Check a plain vector at once; item by item a long one takes milliseconds."""
     if not set(map(type, value)) <= {int, float}:
         return None
     try:
@@ -342,7 +348,7 @@ def _numbers(value: list[object] | tuple[object, ...]) -> tuple[float, ...] | No
 
 
 def _kind(value: object) -> str:
-    """A value's type in the words of JSON."""
+    """Return the type of a value in the words of JSON."""
     match value:
         case None:
             return "null"
@@ -363,34 +369,34 @@ def _kind(value: object) -> str:
 
 
 # ---- uses
-# Parameters where a query uses them: what a value must be beyond its declared type.
+# Rules for a parameter where a query uses it, beyond its declared type.
 
 
 def bind_arguments(
-    checked: Checked, given: Mapping[str, Any] | None, *, strict: bool = False
+    checked: Checked, arguments: Mapping[str, Any] | None, *, strict: bool = False
 ) -> dict[str, object]:
     """Bind the parameters of a query and hold each to the use that is made of it.
 
     A text to search for, a vector to rank by, a limit and an offset cannot be NULL; a limit, an
     offset and an edit distance cannot be negative, and the constant of a fusion must be positive.
     """
-    values = bind(checked.params, given, strict=strict)
+    values = bind(checked.params, arguments, strict=strict)
     reads = (checked,) if isinstance(checked, CheckedRead) else checked.matches
-    for demand in (one for read in reads for one in read.demands):
+    for demand in (demand for read in reads for demand in read.demands):
         _require(demand, values[demand.parameter.name])
     return values
 
 
 def _require(demand: Demand, value: object) -> None:
-    parameter, word, least = demand.parameter, demand.word, demand.least
+    parameter, word, minimum = demand.parameter, demand.word, demand.least
     if value is None:
         raise _make_refusal(parameter, "P05", f"{word} cannot be null", "null")
-    if least is not None and isinstance(value, int) and value < least:
-        raise _make_refusal(parameter, "P02", f"{word} must be at least {least}", shorten(value))
+    if minimum is not None and isinstance(value, int) and value < minimum:
+        raise _make_refusal(parameter, "P02", f"{word} must be at least {minimum}", shorten(value))
 
 
-def _make_refusal(reference: ParamRef, code: str, rule: str, came: str) -> ParamError:
+def _make_refusal(reference: ParamRef, code: str, rule: str, actual: str) -> ParamError:
     message = (
-        f"parameter '{reference.name}' ({reference.type}): {rule}, got {came}. Nothing was run"
+        f"parameter '{reference.name}' ({reference.type}): {rule}, got {actual}. Nothing was run"
     )
-    return ParamError(reference.name, code, message, expected=str(reference.type), got=came)
+    return ParamError(reference.name, code, message, expected=str(reference.type), got=actual)

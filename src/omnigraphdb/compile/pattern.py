@@ -47,7 +47,7 @@ from omnigraphdb.values import dataclass, replace
 
 
 class _Selectivity(IntEnum):
-    """How few nodes a variable's own tests leave, judged by their form alone; smaller is fewer."""
+    """An estimate of the nodes that a variable's own tests leave, judged by their form alone; smaller is fewer."""
 
     KEY = 0
     UNIQUE = 1
@@ -65,7 +65,7 @@ class _Selectivity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Traits:
-    """What decides the order of a pattern's hops.
+    """The facts that decide the order of a pattern's hops.
 
     `wanted` are the variables a grouped result reads: starting at one of them leaves the others at the
     ends of the pattern, where they are only counted. It is None when every row is shown.
@@ -75,7 +75,7 @@ class _Traits:
     wanted: frozenset[str] | None = None
 
     def of(self, variable: str) -> _Selectivity:
-        """The selectivity of a variable's own tests."""
+        """Return the selectivity of a variable's own tests."""
         return self.selectivity.get(variable, _Selectivity.NONE)
 
     def is_counted(self, variable: str) -> bool:
@@ -97,14 +97,14 @@ _REVERSED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What lowering needs to know besides the pattern; `wanted` as in `Traits`."""
+    """The facts that lowering needs besides the pattern; `wanted` as in `_Traits`."""
 
     catalog: Catalog
     variables: Mapping[str, Variable]
     wanted: frozenset[str] | None = None
 
     def node_type(self, variable: str) -> NodeType:
-        """The type of a node variable."""
+        """Return the type of a node variable."""
         return find_node_type(self.catalog, self.variables[variable].type_name)
 
     def is_node(self, variable: str) -> bool:
@@ -135,7 +135,7 @@ def _lower_block(
     if pattern.optionals:
         for block in pattern.optionals:
             root = _with_optional(root, block, setting, traits)
-        # What tests a variable of an optional block has waited for it.
+        # Tests of variables of optional blocks waited for these blocks.
         root, waiting = _apply_bound(root, waiting, setting, traits)
     assert waiting == _Waiting(), "the checker binds every variable a filter or a block uses"
     return root
@@ -143,7 +143,7 @@ def _lower_block(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """What is still to be applied to the rows of a block, once its variables are bound."""
+    """The tests and blocks that are still to be applied to the rows of a block, once their variables are bound."""
 
     tests: tuple[Test, ...] = ()
     negations: tuple[Pattern, ...] = ()
@@ -154,7 +154,7 @@ class _Waiting:
 def _apply_bound(
     root: Operator, waiting: _Waiting, setting: Setting, traits: _Traits
 ) -> tuple[Operator, _Waiting]:
-    """Apply what has its variables: cheap tests first, then blocks, then the tests of their values."""
+    """Apply tests and blocks whose variables are bound: cheap tests first, then blocks, then tests of block values."""
     root, tests = _apply_bound_tests(root, waiting.tests)
     root, negations = _join_blocks(root, waiting.negations, Anti, setting, traits)
     root, existences = _join_blocks(root, waiting.existences, Semi, setting, traits)
@@ -175,9 +175,9 @@ def _attach_bound(
 ) -> tuple[Operator, tuple[BlockValue, ...]]:
     if not blocks:
         return root, ()
-    here, waiting = list_bound_variables(root), []
+    bound, waiting = list_bound_variables(root), []
     for block in blocks:
-        if not block.pattern.outer <= here:
+        if not block.pattern.outer <= bound:
             waiting.append(block)
             continue
         inner = _lower_block(block.pattern, _count_only(setting, block), traits)
@@ -192,29 +192,33 @@ def _attach_bound(
 
 
 def _count_only(setting: Setting, block: BlockValue) -> Setting:
-    wanted = block.pattern.outer | variables_of(block.argument)
-    return replace(setting, wanted=wanted)
+    read_variables = block.pattern.outer | variables_of(block.argument)
+    return replace(setting, wanted=read_variables)
 
 
 def list_ties(
     function: str, names: Iterable[str], variables: Mapping[str, Variable]
 ) -> tuple[EntityRef, ...]:
-    """The variables by whose ids an aggregate orders its list: all that have a name, whatever else is read of them."""
+    """List the variables by whose ids an aggregate orders its list: all variables with a name, read or not."""
     if function != "collect":
         return ()
     bound = [variables[name] for name in sorted(names)]
-    shown = (one for one in bound if not one.anonymous and one.kind is not VariableKind.PATH)
-    return tuple(EntityRef(variable=one.name, type=_ID) for one in shown)
+    named_variables = (
+        variable
+        for variable in bound
+        if not variable.anonymous and variable.kind is not VariableKind.PATH
+    )
+    return tuple(EntityRef(variable=variable.name, type=_ID) for variable in named_variables)
 
 
 def _make_tally(block: BlockValue, setting: Setting, bound: frozenset[str]) -> Tally | None:
     if block.function == "exists":
         return None
     argument = strip_spans(block.argument)
-    is_one = isinstance(argument, Const) and argument.value is not None
+    is_present_value = isinstance(argument, Const) and argument.value is not None
     if isinstance(argument, EntityRef):
-        is_one = not setting.variables[argument.variable].nullable
-    counts = block.function == "count" and is_one and not block.distinct
+        is_present_value = not setting.variables[argument.variable].nullable
+    counts = block.function == "count" and is_present_value and not block.distinct
     return Tally(
         name=block.name,
         function=block.function,
@@ -228,8 +232,8 @@ def _make_tally(block: BlockValue, setting: Setting, bound: frozenset[str]) -> T
 
 def _tests(pattern: Pattern) -> tuple[Test, ...]:
     matches = (match for bind in pattern.binds for match in bind.matches)
-    found = (strip_spans(condition) for condition in (*matches, *pattern.conditions))
-    return tuple(part for condition in found for part in split_conjunction(condition))
+    conditions = (strip_spans(condition) for condition in (*matches, *pattern.conditions))
+    return tuple(part for condition in conditions for part in split_conjunction(condition))
 
 
 def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
@@ -251,9 +255,9 @@ def _join_components(
     base: Operator | None = None,
 ) -> Operator:
     """Bind every variable of the block, walking from the rows around it where that is better."""
-    alone = _stands_alone(pattern, traits, within)
-    outer = () if alone else tuple(sorted(pattern.outer))
-    own = [one.name for one in pattern.variables if one.kind is VariableKind.NODE]
+    is_alone = _stands_alone(pattern, traits, within)
+    outer = () if is_alone else tuple(sorted(pattern.outer))
+    own = [variable.name for variable in pattern.variables if variable.kind is VariableKind.NODE]
     parts: list[Operator] = []
     hops, late = _split_late(pattern.hops, traits)
     if base is not None:
@@ -269,8 +273,8 @@ def _join_components(
         tree, hops = _walk(scan, list_bound_variables(scan), hops, setting, traits)
         parts.append(tree)
     assert not hops, "every hop is connected to a scan or to an outer variable"
-    whole = _product(parts, pairs)
-    return _walk(whole, list_bound_variables(whole), late, setting, traits)[0]
+    product = _product(parts, pairs)
+    return _walk(product, list_bound_variables(product), late, setting, traits)[0]
 
 
 def _split_late(hops: tuple[Hop, ...], traits: _Traits) -> tuple[tuple[Hop, ...], tuple[Hop, ...]]:
@@ -286,21 +290,21 @@ def _split_late(hops: tuple[Hop, ...], traits: _Traits) -> tuple[tuple[Hop, ...]
 
 
 def _product(parts: list[Operator], pairs: frozenset[frozenset[str]]) -> Operator:
-    """Pair unconnected parts: first those that an equality will join, then everything with everything."""
-    whole: Operator | None = None
+    """Pair unconnected parts: first the parts that an equality will join, then everything with everything."""
+    product: Operator | None = None
     while parts:
         group, *parts = parts
         while (near := next((p for p in parts if _are_linked(group, p, pairs)), None)) is not None:
             parts = [part for part in parts if part is not near]
             group = Product(left=group, right=near)
-        whole = group if whole is None else Product(left=whole, right=group)
-    return whole or UNIT
+        product = group if product is None else Product(left=product, right=group)
+    return product or UNIT
 
 
 def _are_linked(left: Operator, right: Operator, pairs: frozenset[frozenset[str]]) -> bool:
     """Whether an equality connects two parts."""
-    mine, theirs = list_bound_variables(left), list_bound_variables(right)
-    return any(pair & mine and pair & theirs for pair in pairs)
+    left_variables, right_variables = list_bound_variables(left), list_bound_variables(right)
+    return any(pair & left_variables and pair & right_variables for pair in pairs)
 
 
 def _stands_alone(pattern: Pattern, traits: _Traits, within: _Traits | None) -> bool:
@@ -309,7 +313,7 @@ def _stands_alone(pattern: Pattern, traits: _Traits, within: _Traits | None) -> 
     It must bind every outer variable by hops from that node; and rows that start at a single node
     themselves are few, so that walking from them costs less.
     """
-    if within is None or any(one.is_point for one in within.selectivity.values()):
+    if within is None or any(selectivity.is_point for selectivity in within.selectivity.values()):
         return False
     ends = tuple(dict.fromkeys(end for hop in pattern.hops for end in (hop.left, hop.right)))
     if not pattern.outer or not pattern.outer.issubset(ends):
@@ -325,9 +329,9 @@ def _scan(variable: str, setting: Setting) -> Scan:
 def _walk(
     root: Operator, seen: frozenset[str], hops: tuple[Hop, ...], setting: Setting, traits: _Traits
 ) -> tuple[Operator, tuple[Hop, ...]]:
-    """Follow every hop that is connected to what is bound; give those that are not."""
+    """Follow every hop that is connected to the bound variables; return the other hops."""
     while (hop := _choose_next_hop(hops, seen, traits)) is not None:
-        hops = tuple(one for one in hops if one is not hop)
+        hops = tuple(other for other in hops if other is not hop)
         root = _lower_hop(root, hop, seen, setting)
         seen |= {hop.left, hop.right}
     return root, hops
@@ -382,14 +386,14 @@ def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting)
 def _apply_bound_tests(
     root: Operator, tests: tuple[Test, ...]
 ) -> tuple[Operator, tuple[Test, ...]]:
-    """Apply the tests whose variables are bound and whose blocks are attached; give the others."""
+    """Apply the tests whose variables are bound and whose blocks are attached; return the others."""
     if not tests:
         return root, ()
-    here, attached = list_bound_variables(root), list_attached(root)
+    bound, attached = list_bound_variables(root), list_attached(root)
     ready: list[Test] = []
     waiting: list[Test] = []
     for test in tests:
-        is_ready = variables_of(test) <= here and fields_of(test) <= attached
+        is_ready = variables_of(test) <= bound and fields_of(test) <= attached
         (ready if is_ready else waiting).append(test)
     return (Filter(root, tuple(ready)) if ready else root), tuple(waiting)
 
@@ -401,12 +405,12 @@ def _join_blocks(
     setting: Setting,
     traits: _Traits,
 ) -> tuple[Operator, tuple[Pattern, ...]]:
-    """Apply the blocks whose variables are bound; give the others."""
+    """Apply the blocks whose variables are bound; return the others."""
     if not blocks:
         return root, ()
-    here, waiting = list_bound_variables(root), []
+    bound, waiting = list_bound_variables(root), []
     for block in blocks:
-        if block.outer <= here:
+        if block.outer <= bound:
             inner = _lower_block(block, _drop_counts(setting), traits)
             root = join(input=root, inner=inner, on=tuple(sorted(block.outer)))
         else:
@@ -425,7 +429,7 @@ def _with_optional(root: Operator, block: Pattern, setting: Setting, traits: _Tr
 
 
 # ---- the order of hops
-# Where a pattern starts and which hop comes next: selective first, and the same choice every time.
+# The start of a pattern and its next hop: selective first, and the same choice every time.
 
 
 def _estimate_selectivities(
@@ -515,7 +519,7 @@ def _choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits
 
 
 def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits) -> Hop | None:
-    """Choose the next hop from what is bound: tests first, then towards few nodes, counted ends last."""
+    """Choose the next hop from the bound variables: tests first, then towards few nodes, counted ends last."""
 
     def rank(hop: Hop) -> tuple[bool, int, bool, bool]:
         target = hop.right if hop.left in seen else hop.left
@@ -528,5 +532,5 @@ def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits)
 
 def _find_links(tests: Iterable[Test]) -> frozenset[frozenset[str]]:
     """Name the pairs of variables that an equality connects."""
-    equal = (variables_of(one) for one in tests if isinstance(one, Compare) and one.op == "=")
+    equal = (variables_of(test) for test in tests if isinstance(test, Compare) and test.op == "=")
     return frozenset(pair for pair in equal if len(pair) == 2)

@@ -1,1 +1,1 @@
-"""What is visible: the manifest, its snapshots, its lineage, its branches, and the one way to change it."""
+"""The visible state of a graph: the manifest, its snapshots, its lineage, its branches, and the only way to change it."""

@@ -138,8 +138,8 @@ class AcceptedSchemas:
         if commit.id not in self._replaced:
             past = read_replaced(self._objects, commit)
             # A stored schema has its properties by name; people know them in the order of the schema text.
-            known = past is not None and order_as_now(past, self.current().contract)
-            self._replaced[commit.id] = known or None
+            contract = past is not None and order_as_now(past, self.current().contract)
+            self._replaced[commit.id] = contract or None
         return self._replaced[commit.id]
 
     def adopt(self, accepted: AcceptedSchema) -> None:
@@ -151,9 +151,9 @@ class AcceptedSchemas:
         self._cached = None
 
     def _cache(self, stamps: Mapping[str, Stamp], accepted: AcceptedSchema) -> AcceptedSchema:
-        known = replace(accepted, is_staged=_STAGED in stamps)
-        self._cached = (stamps, known)
-        return known
+        cached = replace(accepted, is_staged=_STAGED in stamps)
+        self._cached = (stamps, cached)
+        return cached
 
     def _is_moving(self, before: Mapping[str, Stamp]) -> bool:
         """Whether a schema change may be putting the texts in place one by one, so that they disagree now."""

@@ -19,14 +19,14 @@ Commits = Mapping[CommitId, GraphCommit]
 
 
 def parents_of(commit: GraphCommit) -> tuple[CommitId, ...]:
-    """The first and the merged parent, as far as there are."""
-    return tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
+    """Return the first and the merged parent, where a commit has them."""
+    return tuple(parent for parent in (commit.parent, commit.merged_parent) if parent is not None)
 
 
-def count_apart(one: BranchState, other: BranchState) -> tuple[int, int]:
-    """Count the commits that only the first branch knows, and those that only the second knows; decodes none."""
-    ids, other_ids = one.ancestors[KEY], other.ancestors[KEY]
-    return _count_missing(ids, other_ids), _count_missing(other_ids, ids)
+def count_apart(first: BranchState, second: BranchState) -> tuple[int, int]:
+    """Count the commits that only the first branch knows, and those of the second; decodes no commit."""
+    first_ids, second_ids = first.ancestors[KEY], second.ancestors[KEY]
+    return _count_missing(first_ids, second_ids), _count_missing(second_ids, first_ids)
 
 
 def _count_missing(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> int:
@@ -47,22 +47,24 @@ class CommitGraph:
         self.ids = tuple(_ancestors_first(commits))
         self._numbers = {commit: number for number, commit in enumerate(self.ids)}
         self._parents = tuple(
-            tuple(self._numbers[p] for p in parents_of(commits[one])) if one in commits else ()
-            for one in self.ids
+            tuple(self._numbers[p] for p in parents_of(commits[commit]))
+            if commit in commits
+            else ()
+            for commit in self.ids
         )
         self._masks: dict[CommitId, int] = {}
 
     def ancestors(self, heads: Iterable[CommitId]) -> int:
-        """The set of these commits and of all their ancestors."""
-        found = 0
+        """Return the set of these commits and of all their ancestors."""
+        mask = 0
         for head in heads:
             if head not in self._masks:
                 self._masks[head] = self._walk(self._numbers[head])
-            found |= self._masks[head]
-        return found
+            mask |= self._masks[head]
+        return mask
 
-    def __contains__(self, one: CommitId) -> bool:
-        return one in self._numbers
+    def __contains__(self, commit: CommitId) -> bool:
+        return commit in self._numbers
 
     def _walk(self, head: int) -> int:
         seen = bytearray(head // 8 + 1)
@@ -75,28 +77,28 @@ class CommitGraph:
         return int.from_bytes(seen, "little")
 
     def common(self, source: Iterable[CommitId], target: Iterable[CommitId]) -> int:
-        """The set of common ancestors."""
+        """Return the set of common ancestors."""
         return self.ancestors(source) & self.ancestors(target)
 
     def lowest(self, common: int) -> tuple[CommitId, ...]:
-        """List the commits of a set that are no ancestor of another one, by id; the set holds all their ancestors."""
-        found = []
+        """List the commits of a set that are not an ancestor of another, by id; the set holds all their ancestors."""
+        lowest_commits = []
         while common:
             # No commit comes before its ancestors, so the last one is the ancestor of none.
             last = self.ids[common.bit_length() - 1]
-            found.append(last)
+            lowest_commits.append(last)
             common &= ~self.ancestors([last])
-        return tuple(sorted(found))
+        return tuple(sorted(lowest_commits))
 
-    def holds(self, commits: int, one: CommitId) -> bool:
-        """Whether a commit is in a set; one that is not in the graph is in none."""
-        number = self._numbers.get(one)
+    def holds(self, commits: int, commit: CommitId) -> bool:
+        """Whether a commit is in a set; a commit outside of the graph is in no set."""
+        number = self._numbers.get(commit)
         return number is not None and bool(commits >> number & 1)
 
-    def without(self, commits: int, gone: Iterable[CommitId]) -> int:
-        """A set without some commits."""
-        for one in gone:
-            commits &= ~(1 << self._numbers[one])
+    def without(self, commits: int, removed: Iterable[CommitId]) -> int:
+        """Return a set without some commits."""
+        for commit in removed:
+            commits &= ~(1 << self._numbers[commit])
         return commits
 
 
@@ -105,20 +107,20 @@ def _ancestors_first(commits: Commits) -> Iterator[CommitId]:
     for start in sorted(commits):
         waiting = [start]
         while waiting:
-            one = waiting[-1]
-            parents = parents_of(commits[one]) if one in commits else ()
+            commit = waiting[-1]
+            parents = parents_of(commits[commit]) if commit in commits else ()
             ahead = [parent for parent in parents if parent not in done]
-            if ahead and one not in done:
+            if ahead and commit not in done:
                 waiting.extend(ahead)
                 continue
             waiting.pop()
-            if one not in done:
-                done.add(one)
-                yield one
+            if commit not in done:
+                done.add(commit)
+                yield commit
 
 
 def graph_of(branches: Iterable[pa.Table]) -> CommitGraph:
-    """The graph of all commits that some branches know; each is decoded once."""
+    """Return the graph of all commits that some branches know; each is decoded once."""
     rows = pa.concat_tables(branches)
     rows = rows.filter(pc.is_valid(rows["metadata"]))
     ids = rows[KEY].combine_chunks()
@@ -142,16 +144,16 @@ class Shared:
 
     def commit(self, name: CommitId) -> GraphCommit | None:
         """Decode one ancestor; None when only its name is known."""
-        found = _decode(self.rows.filter(pc.equal(self.rows[KEY], name)))
-        return found[0] if found else None
+        matches = _decode(self.rows.filter(pc.equal(self.rows[KEY], name)))
+        return matches[0] if matches else None
 
     def graph(self) -> CommitGraph:
-        """Decode all of them."""
+        """Decode the graph of all ancestors."""
         return graph_of([self.rows])
 
 
 def find_shared(manifest: Manifest, source: BranchState, target: BranchState) -> Shared:
-    """Find what two branches that have commits share, by the commit graph alone."""
+    """Find the commits that two branches share, by the commit graph alone; both branches have commits."""
     assert source.head is not None, "the source has a commit"
     assert target.head is not None, "the target has a commit"
     left, right = source.ancestors, target.ancestors
@@ -164,9 +166,9 @@ def find_shared(manifest: Manifest, source: BranchState, target: BranchState) ->
         return Shared(
             lowest=lowest or _lowest(rows, heads), merged_commits=merged_commits, rows=rows
         )
-    found = _search(manifest, source, target, parted.missing)
-    merged_commits = find_merged_commits(pa.concat_tables([left, found]), right)
-    rows = pa.concat_tables([left, right, found])
+    ancestors = _search(manifest, source, target, parted.missing)
+    merged_commits = find_merged_commits(pa.concat_tables([left, ancestors]), right)
+    rows = pa.concat_tables([left, right, ancestors])
     return Shared(lowest=_lowest(rows, heads), merged_commits=merged_commits, rows=rows)
 
 
@@ -191,8 +193,8 @@ class Parted:
         """
         for head, commits in ((source, self.own), (target, self.other)):
             if not any(commit.merged_parent for commit in commits.values()):
-                at = _left_at(commits, head)
-                return None if at is None else (at,)
+                commit = _left_at(commits, head)
+                return None if commit is None else (commit,)
         return None
 
 
@@ -214,13 +216,13 @@ def _decode(rows: pa.Table) -> tuple[GraphCommit, ...]:
 
 def _unknown_parents(commits: Commits, rows: pa.Table) -> set[CommitId]:
     parents = {parent for commit in commits.values() for parent in parents_of(commit)}
-    named = pa.array(sorted(parents - commits.keys()), pa.string())
-    known = pc.is_in(named, value_set=rows[KEY].combine_chunks())
-    return {CommitId(one) for one in named.filter(pc.invert(known)).to_pylist()}
+    ids = pa.array(sorted(parents - commits.keys()), pa.string())
+    is_known = pc.is_in(ids, value_set=rows[KEY].combine_chunks())
+    return {CommitId(commit) for commit in ids.filter(pc.invert(is_known)).to_pylist()}
 
 
 def _left_at(own: Commits, head: CommitId) -> CommitId | None:
-    """The first commit that is not one's own, going back along first parents."""
+    """Return the first commit that is not one's own, going back along first parents."""
     commit: CommitId | None = head
     while commit is not None and commit in own:
         commit = own[commit].parent
@@ -234,31 +236,31 @@ def _search(
     manifest: Manifest, source: BranchState, target: BranchState, missing: Iterable[CommitId]
 ) -> pa.Table:
     """Search missing ancestors on every live branch; a commit that no branch has is recorded as lost."""
-    known = {c.id: c for state in (source, target) for c in _decode(state.ancestors)}
-    found: dict[CommitId, GraphCommit] = {}
-    wanted = _reach(missing, known, found)
+    commits = {c.id: c for state in (source, target) for c in _decode(state.ancestors)}
+    ancestors: dict[CommitId, GraphCommit] = {}
+    unresolved = _reach(missing, commits, ancestors)
     for state in _other_states(manifest, {source.branch, target.branch}):
-        if not wanted:
+        if not unresolved:
             break
-        known |= {c.id: c for c in _decode(state.ancestors)}
-        wanted = _reach(wanted, known, found)
-    return pa.concat_tables([commit_rows(found.values()), lost_rows(sorted(wanted))])
+        commits |= {c.id: c for c in _decode(state.ancestors)}
+        unresolved = _reach(unresolved, commits, ancestors)
+    return pa.concat_tables([commit_rows(ancestors.values()), lost_rows(sorted(unresolved))])
 
 
 def _reach(
-    wanted: Iterable[CommitId], known: Commits, found: dict[CommitId, GraphCommit]
+    ids: Iterable[CommitId], commits: Commits, ancestors: dict[CommitId, GraphCommit]
 ) -> set[CommitId]:
-    """Add wanted commits that are known, and their ancestors, to what is found; gives those that are not known."""
+    """Add every id of `ids` that is in `commits`, and its ancestors, to `ancestors`; return the other ids."""
     lacking: set[CommitId] = set()
-    waiting = list(wanted)
+    waiting = list(ids)
     while waiting:
-        one = waiting.pop()
-        if one in known:
-            if one not in found:
-                found[one] = known[one]
-                waiting.extend(parents_of(known[one]))
+        commit_id = waiting.pop()
+        if commit_id in commits:
+            if commit_id not in ancestors:
+                ancestors[commit_id] = commits[commit_id]
+                waiting.extend(parents_of(commits[commit_id]))
         else:
-            lacking.add(one)
+            lacking.add(commit_id)
     return lacking
 
 

@@ -54,7 +54,7 @@ class Forks(Protocol):
     """The operations on Lance branches that graph branches need, for all tables and the manifest."""
 
     def forks(self, path: str) -> Mapping[str, BranchRef]:
-        """The Lance branches of a table, by name."""
+        """Return the Lance branches of a table, by name."""
         ...
 
     def drop_fork(self, path: str, branch: str) -> None:
@@ -78,8 +78,11 @@ class Branch:
 def list_branches(manifest: Manifest) -> tuple[Branch, ...]:
     """List main, then the others by name; internal ones are hidden."""
     refs = manifest.rows.branches()
-    shown = (refs[name] for name in sorted(refs) if name != SCHEMA_APPLY_LOCK)
-    return (Branch(name=MAIN, parent=None, created_at=None), *(_branch(ref) for ref in shown))
+    visible_refs = (refs[name] for name in sorted(refs) if name != SCHEMA_APPLY_LOCK)
+    return (
+        Branch(name=MAIN, parent=None, created_at=None),
+        *(_branch(ref) for ref in visible_refs),
+    )
 
 
 def _branch(ref: BranchRef) -> Branch:
@@ -91,29 +94,31 @@ def _branch(ref: BranchRef) -> Branch:
 def read_head(
     manifest: Manifest, branch: Branch, parents: Iterable[BranchName]
 ) -> GraphCommit | None:
-    """Read the head of a branch, and not its history; `parents` are those it comes from, the nearest first."""
+    """Read the head of a branch without its history; `parents` are the branches it comes from, the nearest first."""
     # Cleanup may remove the newest version after another one replaced it.
     with suppress(HistoryReclaimed):
-        found = _find_head(manifest.rows, branch.name, [branch.name, *parents])
-        if found is not None:
-            return found
+        head = _find_head(manifest.rows, branch.name, [branch.name, *parents])
+        if head is not None:
+            return head
     return manifest.current(branch.name, remember=False).head
 
 
 def _find_head(
     rows: Rows, branch: BranchName, heads_of: Sequence[BranchName]
 ) -> GraphCommit | None:
-    """Find the head among the newest rows; a branch that was never written has the head of the one it was made from."""
+    """Find the head among the newest rows; a branch that was never written has the head of its parent branch."""
     names = [head_row(name) for name in heads_of]
     newest = rows.find_newest(lance_branch(branch), names)
-    named = next((one for name in names if (one := named_head(newest, name)) is not None), None)
-    if named is None:
+    head_id = next(
+        (commit_id for name in names if (commit_id := named_head(newest, name)) is not None), None
+    )
+    if head_id is None:
         return None
-    found = find_commit(newest, named)
-    if found is None:
+    commit = find_commit(newest, head_id)
+    if commit is None:
         # Maintenance rewrites the head row alone; the commit is then among older rows.
-        found = find_commit(rows.find_newest(lance_branch(branch), [named]), named)
-    return found
+        commit = find_commit(rows.find_newest(lance_branch(branch), [head_id]), head_id)
+    return commit
 
 
 def refuse_during_schema_apply(refs: Collection[str], operation: str) -> None:
@@ -167,26 +172,26 @@ def create_branch(
     state: BranchState | None = None,
     is_alone: bool = False,
 ) -> Branch:
-    """Create a branch that shows what its source shows, now or at a point of its history; copies nothing.
+    """Create a branch with the state of its source, now or at a point of its history; copies nothing.
 
     `state` is the source's as the caller has just captured it. `is_alone`: the caller holds the lock of the name, so
-    that a ref which appears is this call's own, whatever the store answered.
+    that a ref which appears is this call's own, also when the store answered otherwise.
     """
-    chosen = new_branch_name(name, "branch create")
-    with manifest.heads.lock_branch(chosen):
-        require_free_name(manifest, chosen)
+    new_name = new_branch_name(name, "branch create")
+    with manifest.heads.lock_branch(new_name):
+        require_free_name(manifest, new_name)
         if state is not None and state.stamp == CURRENT:
             base = state
         else:
             base = _base(manifest, branch_name(source, "branch create"), at)
-        ref = _fork_branch(manifest, tables, chosen, base, is_alone=is_alone)
-        with _undo_on_failure(lambda: manifest.rows.delete_branch(chosen)):
+        ref = _fork_branch(manifest, tables, new_name, base, is_alone=is_alone)
+        with _undo_on_failure(lambda: manifest.rows.delete_branch(new_name)):
             fail(Failpoint.BRANCH_CREATED)
             # A schema change that took the lock meanwhile may have listed the branches before this one existed.
             if is_schema_locked(manifest):
                 refuse_during_schema_apply(manifest.rows.branch_names(), "branch create")
             if base.stamp < CURRENT:
-                migrate(manifest, chosen, lambda: base.lineage.commits)
+                migrate(manifest, new_name, lambda: base.lineage.commits)
     return _branch(ref)
 
 
@@ -201,7 +206,7 @@ def refuse_amid_swap(base: BranchState) -> None:
 
 
 def require_free_name(manifest: Manifest, name: BranchName) -> None:
-    """Refuse the name of a branch, or one that cannot stand beside it, and any while the schema changes."""
+    """Refuse the name of a branch, a name that cannot stand beside it, and any name while the schema changes."""
     names = manifest.rows.branch_names()
     refuse_during_schema_apply(names, "branch create")
     if name in names:
@@ -236,17 +241,17 @@ def refuse_older_schema(past: BranchState, now: BranchState) -> None:
         )
 
 
-def find_schema_change(past: BranchState, now: BranchState) -> GraphCommit | None:
+def find_schema_change(earlier: BranchState, current: BranchState) -> GraphCommit | None:
     """Find the newest schema change since an earlier state of a branch."""
-    since = None if past.head is None else past.head.id
-    commits = now.lineage.listed(since=since)
-    return next((one for one in commits if one.kind is CommitKind.SCHEMA_APPLY), None)
+    since = None if earlier.head is None else earlier.head.id
+    commits = current.lineage.listed(since=since)
+    return next((commit for commit in commits if commit.kind is CommitKind.SCHEMA_APPLY), None)
 
 
 def _fork_branch(
     manifest: Manifest, tables: Forks, name: BranchName, base: BranchState, *, is_alone: bool
 ) -> BranchRef:
-    """Create the ref; removes files of a former branch of this name when no ref owns them.
+    """Create the ref; remove files of a former branch of this name when no ref owns them.
 
     The client of a store repeats a request whose answer was lost, and then finds its own ref.
     """
@@ -254,9 +259,9 @@ def _fork_branch(
         try:
             return manifest.rows.create_branch(name, lance_branch(base.branch), base.version)
         except ForkExists as error:
-            found = manifest.rows.branches().get(name) if is_alone else None
-            if found is not None and _is_made_from(found, base):
-                return found
+            ref = manifest.rows.branches().get(name) if is_alone else None
+            if ref is not None and _is_made_from(ref, base):
+                return ref
             if error.has_ref or name in manifest.rows.branch_names():
                 raise BranchExists(name) from error
             manifest.runtime.wait(BRANCH_CREATE_WAIT_SECONDS)
@@ -308,7 +313,7 @@ def delete_branch(
 def require_deletable(
     manifest: Manifest, tables: Forks, name: str, bound_to: BranchName = MAIN
 ) -> None:
-    """Refuse to delete main, a branch that is not there, and one that something depends on."""
+    """Refuse to delete main, a missing branch, and a branch that something depends on."""
     branch = _name_deletable(name)
     refs = manifest.rows.branches()
     refuse_during_schema_apply(refs, "branch delete")
@@ -338,9 +343,9 @@ def _name_deletable(name: str) -> BranchName:
 
 @contextmanager
 def _lock_publishers(manifest: Manifest, branch: BranchName) -> Iterator[None]:
-    """Keep publishers from a branch that goes: a swap does not notice that another one has its name."""
-    with manifest.lock_branch(branch) as held:
-        if held is not PublishLock.BRANCH:
+    """Keep publishers from a branch during its deletion: a swap does not notice that another branch has its name."""
+    with manifest.lock_branch(branch) as lock:
+        if lock is not PublishLock.BRANCH:
             raise LockTimeout(MANIFEST, branch, PUBLISH_LOCK_SECONDS_MAX)
         yield
 
@@ -423,7 +428,7 @@ def _reclaim(
     for entry in owned:
 
         def drop(path: str = entry.at.path) -> None:
-            # Whoever lost its locks may meet a fork of the next branch of that name.
+            # A caller that lost its locks may meet a fork of the next branch of that name.
             if is_locked():
                 tables.drop_fork(path, branch)
 
@@ -431,7 +436,7 @@ def _reclaim(
 
 
 def _try(branch: BranchName, name: Failpoint, drop: Callable[[], None]) -> None:
-    """Drop a leftover of a deleted branch; cleanup drops what cannot be dropped now."""
+    """Drop a leftover of a deleted branch; after a failure, cleanup drops it later."""
     try:
         fail(name)
         drop()

@@ -85,7 +85,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDraft:
-    """The row of an idempotency key before its publish; the actor is whoever asked, also when recovery publishes it."""
+    """The row of an idempotency key before its publish; its actor is the caller, also when recovery publishes it."""
 
     key: str
     actor: str | None
@@ -126,13 +126,13 @@ class Change:
     merged_commits: pa.Table = field(default_factory=lambda: NO_COMMITS)
     operation: OperationDraft | None = None
     before: "tuple[Change, ...]" = ()
-    """Changes that come before it in the same swap, each on what the one before leaves."""
+    """Changes that come before it in the same swap, each on the state that the previous one leaves."""
     tag: Tag | None = None
     policy: PolicyVersion | None = None
     allowed_by: int | None = None
     """The version of the graph's policy that allowed it, 0 without one; None when nobody was asked."""
     derived: DerivedRecords | None = field(default=None, repr=False, compare=False)
-    """What it writes on the state that it was checked against; on another state that is derived again."""
+    """The records that it writes on the state that it was checked against; another state needs other records."""
 
     @property
     def tables(self) -> tuple[TableKey, ...]:
@@ -142,9 +142,9 @@ class Change:
 
     @property
     def writes_nothing(self) -> bool:
-        """Whether it only checks."""
-        named = (self.draft, self.operation, self.tag, self.policy)
-        return not self.tables and all(one is None for one in named)
+        """Whether the change only checks."""
+        rows = (self.draft, self.operation, self.tag, self.policy)
+        return not self.tables and all(row is None for row in rows)
 
 
 def encode_unknown_commits(change: Change, state: BranchState) -> pa.Table:
@@ -157,23 +157,23 @@ def encode_unknown_commits(change: Change, state: BranchState) -> pa.Table:
 
 
 def records_for(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
-    """Check a change against a state and make its records; raises the conflict for the caller to resolve."""
+    """Check a change against a state and return its records; raises the conflict for the caller to resolve."""
     if change.derived is not None and change.derived.state is state:
         return change.derived.records
     if not change.before:
         return _records_of(change, state, created_at)
-    made: list[Record] = []
-    for one in (*change.before, change):
-        records = _records_of(one, state, created_at)
+    all_records: list[Record] = []
+    for step in (*change.before, change):
+        records = _records_of(step, state, created_at)
         state = state.expect(records)
-        made += records
-    return join_records(made)
+        all_records += records
+    return join_records(all_records)
 
 
-def join_records(made: Sequence[Record]) -> tuple[Record, ...]:
+def join_records(records: Sequence[Record]) -> tuple[Record, ...]:
     """Join the records of the changes of one swap; only their last head is stored."""
-    heads = [record for record in made if isinstance(record, GraphHead)]
-    return (*(record for record in made if not isinstance(record, GraphHead)), heads[-1])
+    heads = [record for record in records if isinstance(record, GraphHead)]
+    return (*(record for record in records if not isinstance(record, GraphHead)), heads[-1])
 
 
 def _records_of(change: Change, state: BranchState, created_at: int) -> tuple[Record, ...]:
@@ -239,15 +239,15 @@ def _require_one_owner(table_history: TableHistory) -> None:
 def _table_records(change: Change, table_history: TableHistory) -> Iterator[Record]:
     registered = {r.table_key: r for r in _registrations(change, table_history)}
     yield from registered.values()
-    known = table_history.after(registered.values())
+    updated_history = table_history.after(registered.values())
     seen: set[TableKey] = set()
     for update in sorted(change.updates, key=lambda update: update.table_key):
         if update.table_key in seen:
             raise InternalError(f"{update.table_key} is updated twice in one publish")
         seen.add(update.table_key)
-        yield _version(change, update, _require_incarnation(known, update.table_key))
+        yield _version(change, update, _require_incarnation(updated_history, update.table_key))
     for table, version in sorted(change.tombstones.items()):
-        yield _make_tombstone(change, table, version, _require_incarnation(known, table))
+        yield _make_tombstone(change, table, version, _require_incarnation(updated_history, table))
 
 
 def _require_incarnation(table_history: TableHistory, table: TableKey) -> TableIncarnation:
@@ -310,23 +310,23 @@ def _make_tombstone(
 
 
 def _operation_records(change: Change, state: BranchState, created_at: int) -> Iterator[Operation]:
-    asked = change.operation
-    if asked is None:
+    draft = change.operation
+    if draft is None:
         return
-    known = find_operation(state, asked.actor, asked.key)
-    is_own = known is not None and known.operation_id == asked.operation_id
-    if known is not None and not (is_own and known.is_pending):
-        raise KeyPublished(known.key, known.operation_id)
+    stored_operation = find_operation(state, draft.actor, draft.key)
+    is_own = stored_operation is not None and stored_operation.operation_id == draft.operation_id
+    if stored_operation is not None and not (is_own and stored_operation.is_pending):
+        raise KeyPublished(stored_operation.key, stored_operation.operation_id)
     yield Operation(
         branch=change.branch,
-        actor=asked.actor,
-        key=asked.key,
-        request=asked.request,
-        operation_id=asked.operation_id,
+        actor=draft.actor,
+        key=draft.key,
+        request=draft.request,
+        operation_id=draft.operation_id,
         created_at=created_at,
         commit=None if change.draft is None else change.draft.commit,
-        receipt=asked.receipt,
-        is_pending=asked.is_pending,
+        receipt=draft.receipt,
+        is_pending=draft.is_pending,
     )
 
 
@@ -351,11 +351,11 @@ def _lineage_records(change: Change, state: BranchState, created_at: int) -> Ite
         return
     parent = head.id if head else None
     # A clock may step back, and clocks of two machines differ; times in a history never decrease.
-    dated = max(created_at, change.draft.not_before, head.created_at if head else 0)
+    commit_time = max(created_at, change.draft.not_before, head.created_at if head else 0)
     if head is not None and change.draft.group is not None and head.group == change.draft.group:
         # Commits of one swap have one version; their times tell their order.
-        dated = max(dated, head.created_at + 1)
-    yield _commit(change, change.draft, state, parent, dated)
+        commit_time = max(commit_time, head.created_at + 1)
+    yield _commit(change, change.draft, state, parent, commit_time)
     yield GraphHead(branch=change.branch, commit=change.draft.commit, parent=parent)
 
 

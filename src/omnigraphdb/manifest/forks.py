@@ -1,4 +1,4 @@
-"""Who owns a Lance branch of a table: the only check that may lead to its removal."""
+"""The ownership of a Lance branch of a table: the only check that may lead to the removal of such a branch."""
 
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from omnigraphdb.storage.values import MAIN_INCARNATION, TableAt
 
 
 class ForkStatus(StrEnum):
-    """What the manifest says of a fork."""
+    """The status of a fork in the manifest."""
 
     LEGITIMATE = "legitimate"
     ORPHAN = "orphan"

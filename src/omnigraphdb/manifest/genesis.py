@@ -39,11 +39,11 @@ def initialise(
     force: bool = False,
     is_alone: bool = False,
 ) -> BranchState:
-    """Create a graph, or leave nothing that looks like one.
+    """Create a graph, or leave no files that look like one.
 
     `accept` compiles the schema; it runs after a root that is taken has been refused. `force` takes over the
     schema files of an init that died; it never takes over a graph. `is_alone`: the caller holds the lock of this
-    root, so that a schema file which appears is this call's own, whatever the store answered.
+    root, so that a schema file which appears is this call's own, also when the store answered otherwise.
     """
     _refuse_taken(objects, manifest, uri, force)
     accepted = accept()
@@ -113,7 +113,7 @@ def _create_manifest(
 def _create_table(
     tables: Tables, manifest: Manifest, path: str, schema: pa.Schema, uri: str
 ) -> TableAt:
-    """Create a table; replaces one that a failed init left: without a manifest nothing refers to it."""
+    """Create a table, and replace the table of a failed init: without a manifest nothing refers to it."""
     try:
         return tables.create(path, schema)
     except TableExists:

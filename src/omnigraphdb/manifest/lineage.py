@@ -53,14 +53,14 @@ def commits_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
 
 
 def newest_of(rows: pa.Table, count: int) -> tuple[GraphCommit, ...]:
-    """Decode the newest commits only, at least so many if there are, in listing order."""
-    found = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
-    if found.num_rows > count > 0:
-        newest = pc.select_k_unstable(found, k=count, sort_keys=[("table_version", "descending")])
+    """Decode only the newest commits, at least `count` where there are as many, in listing order."""
+    commits = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
+    if commits.num_rows > count > 0:
+        newest = pc.select_k_unstable(commits, k=count, sort_keys=[("table_version", "descending")])
         # Commits of one swap have one version.
-        oldest = pc.min(found["table_version"].take(newest))
-        found = found.filter(pc.greater_equal(found["table_version"], oldest))
-    return decode_commits(found)
+        oldest = pc.min(commits["table_version"].take(newest))
+        commits = commits.filter(pc.greater_equal(commits["table_version"], oldest))
+    return decode_commits(commits)
 
 
 def merged_of(rows: pa.Table) -> tuple[GraphCommit, ...]:
@@ -73,21 +73,21 @@ def head_of(rows: pa.Table, branch: BranchName) -> GraphCommit | None:
 
     A branch that was never written has no such row yet; its head is the newest commit it inherited.
     """
-    named = named_head(rows, head_row(branch))
-    return _newest(rows) if named is None else find_commit(rows, named) or _newest(rows)
+    commit_id = named_head(rows, head_row(branch))
+    return _newest(rows) if commit_id is None else find_commit(rows, commit_id) or _newest(rows)
 
 
 def named_head(rows: pa.Table, row: str) -> CommitId | None:
     """Read the commit that the head row of a branch names."""
-    at = pc.index(rows[KEY], row).as_py()
-    text = None if at < 0 else rows["metadata"][at].as_py()
+    index = pc.index(rows[KEY], row).as_py()
+    text = None if index < 0 else rows["metadata"][index].as_py()
     try:
-        named = None if text is None else json.loads(text).get("head_commit_id")
+        commit_id = None if text is None else json.loads(text).get("head_commit_id")
     except (ValueError, AttributeError) as error:
         raise InternalError(
             f"the manifest row '{row}' has metadata that is not a head's; the manifest is damaged"
         ) from error
-    return None if named is None else CommitId(str(named))
+    return None if commit_id is None else CommitId(str(commit_id))
 
 
 def _newest(rows: pa.Table) -> GraphCommit | None:
@@ -108,10 +108,12 @@ def find_commit(rows: pa.Table, commit: CommitId) -> GraphCommit | None:
 
 
 def find_batch(rows: pa.Table, batch_id: str) -> GraphCommit | None:
-    """Decode the commit that holds a batch, if there is one; of the others only the text is looked at."""
+    """Decode the commit that holds a batch, if there is one; other commits are not decoded."""
     commits = rows_of(rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
-    named = commits.filter(pc.match_substring(commits["metadata"], json.dumps(batch_id)))
-    return next((one for one in decode_commits(named) if one.batch_id == batch_id), None)
+    candidates = commits.filter(pc.match_substring(commits["metadata"], json.dumps(batch_id)))
+    return next(
+        (commit for commit in decode_commits(candidates) if commit.batch_id == batch_id), None
+    )
 
 
 def has_commits(rows: pa.Table) -> bool:
@@ -133,9 +135,9 @@ def decode_commits(rows: pa.Table) -> tuple[GraphCommit, ...]:
 
 
 def _undecodable(ids: Sequence[str], texts: Sequence[str]) -> InternalError:
-    broken = (name for name, text in zip(ids, texts, strict=True) if not _is_commit(text))
+    damaged = (name for name, text in zip(ids, texts, strict=True) if not _is_commit(text))
     return InternalError(
-        f"the manifest row '{next(broken, '?')}' ({ObjectType.GRAPH_COMMIT}) has metadata that is not "
+        f"the manifest row '{next(damaged, '?')}' ({ObjectType.GRAPH_COMMIT}) has metadata that is not "
         "a commit's; the manifest is damaged and its history cannot be read"
     )
 
@@ -204,8 +206,8 @@ class Lineage:
         limit: int | None = None,
     ) -> tuple[GraphCommit, ...]:
         """List commits newest first; `since` is a commit (left out) or a moment (kept), which may be a text."""
-        found = (c for c in self._after(since) if actor is None or c.actor == actor)
-        return tuple(islice(found, limit))
+        commits = (c for c in self._after(since) if actor is None or c.actor == actor)
+        return tuple(islice(commits, limit))
 
     def _after(self, since: CommitId | datetime | None) -> Iterator[GraphCommit]:
         newest_first = reversed(self.commits)
@@ -221,37 +223,37 @@ class Lineage:
         return takewhile(lambda commit: commit.id != start.id, newest_first)
 
     def at_moment(self, moment: datetime) -> GraphCommit | None:
-        """The newest commit made at or before a moment."""
+        """Return the newest commit made at or before a moment."""
         us = us_of(moment)
         return next((c for c in reversed(self.commits) if c.created_at <= us), None)
 
     def with_merged(self, merged: Iterable[GraphCommit]) -> "Lineage":
-        """These commits and those that merges brought, by age: versions of two branches do not compare."""
+        """Return these commits and the commits that merges brought, by age: versions of two branches do not compare."""
         return Lineage(tuple(sorted((*self.commits, *merged), key=_age)))
 
     def with_commits(self, newer: Iterable[GraphCommit]) -> "Lineage":
-        """The history once these commits, newer than all others, are published."""
+        """Return the history once these commits, newer than all others, are published."""
         return Lineage((*self.commits, *newer))
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Read a moment, such as 2026-11-15T16:07:00Z; without an offset it is in UTC. None when the text is none."""
+    """Read a moment, such as 2026-11-15T16:07:00Z; without an offset it is in UTC. Return None for any other text."""
     if _MOMENT.match(text) is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def commit_not_found(name: str) -> NotFound:
-    """The error for a commit that no branch shows."""
+    """Make the error for a commit that no branch shows."""
     return NotFound("commit", name, hint=SPELL_COMMIT)
 
 
 def ambiguous(name: str, near: Iterable[GraphCommit]) -> UserInputError:
-    """The error for a prefix that several commits share."""
+    """Make the error for a prefix that several commits share."""
     ids = ", ".join(commit.id for commit in list(near)[:3])
     return UserInputError(
         f"the commit prefix '{name}' is not unique: {ids}; no changes were made",
@@ -281,8 +283,8 @@ class LegacyLineage:
         """
         fail(Failpoint.MIGRATE_LEGACY_OPEN)
         rows = self._rows(self.commits, LEGACY_COMMITS, branch)
-        named = self._rows(self.actors, LEGACY_ACTORS, MAIN)
-        actors = {row["graph_commit_id"]: row["actor_id"] for row in named}
+        actor_rows = self._rows(self.actors, LEGACY_ACTORS, MAIN)
+        actors = {row["graph_commit_id"]: row["actor_id"] for row in actor_rows}
         commits = (_commit(row, actors) for row in rows)
         return tuple(sorted(commits, key=lambda commit: commit.id))
 

@@ -37,7 +37,7 @@ def _ignore(_: BranchName) -> None:
 
 
 class PublishLock(StrEnum):
-    """What a publisher of a branch holds."""
+    """The lock that a publisher of a branch holds."""
 
     BRANCH = "publish"
     """Publishers lock one another out."""
@@ -46,7 +46,7 @@ class PublishLock(StrEnum):
     NONE = ""
 
     def key(self, branch: BranchName) -> str:
-        """The key of the lock of a branch."""
+        """Return the key of the lock of a branch."""
         return f"__{self}__@{branch}"
 
 
@@ -59,11 +59,11 @@ class Moment:
 
     @classmethod
     def now(cls, runtime: Runtime) -> "Moment":
-        """The present moment."""
+        """Return the present moment."""
         return cls(runtime.monotonic(), runtime.now_us())
 
     def seconds_since(self, earlier: "Moment") -> float:
-        """How long ago an earlier moment was, by the clock that shows more."""
+        """Return the seconds since an earlier moment, by the clock that shows more."""
         wall = (self.wall_us - earlier.wall_us) / 1_000_000
         return max(self.monotonic - earlier.monotonic, wall)
 
@@ -72,7 +72,7 @@ class Heads:
     """The newest cached state per branch and a few past ones; safe to share between threads, bounded.
 
     `new_incarnation` is called when a branch has another incarnation than before, or when its state leaves the
-    cache: caches by name and version must then drop what they keep of it.
+    cache: caches by name and version must then drop their entries of it.
     """
 
     def __init__(self, new_incarnation: Callable[[BranchName], None] = _ignore) -> None:
@@ -89,24 +89,24 @@ class Heads:
         return self._locks[crc32(branch.encode()) % PUBLISH_LOCKS]
 
     def get(self, branch: BranchName) -> BranchState | None:
-        """Give the newest cached state; it may be stale."""
+        """Return the newest cached state; it may be stale."""
         with self._lock:
-            found = self._newest.get(branch)
-            if found is not None:
+            state = self._newest.get(branch)
+            if state is not None:
                 self._newest.move_to_end(branch)
-            return found
+            return state
 
     def keep(self, state: BranchState) -> BranchState:
         """Cache a state unless a newer one of the same incarnation is cached."""
         lost: list[BranchName] = []
         with self._lock:
-            known = self._newest.get(state.branch)
-            if known is not None and known.branch_incarnation != state.branch_incarnation:
+            cached = self._newest.get(state.branch)
+            if cached is not None and cached.branch_incarnation != state.branch_incarnation:
                 lost.append(state.branch)
             if (
-                known is None
-                or known.branch_incarnation != state.branch_incarnation
-                or known.version <= state.version
+                cached is None
+                or cached.branch_incarnation != state.branch_incarnation
+                or cached.version <= state.version
             ):
                 self._newest[state.branch] = state
             self._newest.move_to_end(state.branch)
@@ -135,17 +135,17 @@ class Heads:
             self._seen.clear()
 
     def past(self, name: Hashable, load: Callable[[], BranchState]) -> BranchState:
-        """Give a past state; it never changes, so it is loaded once while it is cached."""
+        """Return a past state; it never changes, so it is loaded once while it is cached."""
         with self._lock:
-            found = self._past.get(name)
-        if found is None:
-            found = load()
+            state = self._past.get(name)
+        if state is None:
+            state = load()
         with self._lock:
-            self._past[name] = found
+            self._past[name] = state
             self._past.move_to_end(name)
             while len(self._past) > BRANCH_STATES_MAX:
                 self._past.popitem(last=False)
-        return found
+        return state
 
     def note_seen(self, branch: BranchName, moment: "Moment") -> None:
         """Note the moment at which the cached state was the newest."""
@@ -191,7 +191,7 @@ class Manifest:
 
         A process that is stopped may hold the first one for long. Without it a swap may start from a state that
         somebody replaces meanwhile; Lance then tells by the versions in between, and while the spare lock is held
-        nobody removes versions. Whoever holds neither must not swap.
+        nobody removes versions. A publisher that holds neither must not swap.
         """
         with self.heads.lock_branch(branch), ExitStack() as stack:
             if self.publish_locks is None:
@@ -209,8 +209,8 @@ class Manifest:
     def lock_versions(self, branch: BranchName) -> Iterator[bool]:
         """Wait until no swap needs old versions, and keep it so for the block; False when the wait timed out.
 
-        Whoever removes versions holds the spare lock, so that every publisher has the first one, and had that one
-        itself for a moment: whoever gets it later looks for the newest version first.
+        The remover of versions holds the spare lock, so that every publisher has the first lock. The remover also had the
+        first lock for a moment: a publisher that gets it later looks for the newest version first.
         """
         if self.publish_locks is None:
             yield True
@@ -240,7 +240,7 @@ class Manifest:
         reads all branches does not `remember` them, so that those in use stay cached.
         """
         for _ in range(HEAD_READS_MAX - 1):
-            # Every read comes here, and `suppress` would take longer than what it looks for.
+            # Every read comes here, and `suppress` would take longer than the search itself.
             try:
                 return self._current(branch, branch_incarnation, remember=remember)
             except HistoryReclaimed:
@@ -252,11 +252,15 @@ class Manifest:
         self, branch: BranchName, branch_incarnation: Incarnation | None, *, remember: bool
     ) -> BranchState:
         cached = self.heads.get(branch)
-        alive = (
+        incarnation = (
             self.branch_incarnation(branch) if branch_incarnation is None else branch_incarnation
         )
         version = self.rows.head(lance_branch(branch))
-        if cached is not None and cached.version == version and cached.branch_incarnation == alive:
+        if (
+            cached is not None
+            and cached.version == version
+            and cached.branch_incarnation == incarnation
+        ):
             self.note_head(branch)
             return cached
         state = self.load(branch, version)
@@ -271,14 +275,14 @@ class Manifest:
             self.heads.note_seen(branch, Moment.now(self.runtime))
 
     def head_age(self, branch: BranchName) -> float:
-        """How many seconds ago the cached state of a branch was its newest for sure."""
+        """Return the seconds since the cached state of a branch was its newest for sure."""
         seen = self.heads.seen(branch)
         return math.inf if seen is None else Moment.now(self.runtime).seconds_since(seen)
 
     def find_cached_head(self, branch: BranchName) -> BranchState | None:
         """Give the cached state of main or of a branch, if a swap may start from it without a look at the store.
 
-        A swap notices what came since its state by the versions in between, and cleanup removes versions. Where
+        A swap notices changes since its state by the versions in between, and cleanup removes versions. Where
         publishers lock one another out, the newest version is found here, by a few system calls, and nobody moves
         it before the swap. Elsewhere cleanup keeps versions for much longer than a state is used without a look.
         """
@@ -368,14 +372,14 @@ class Manifest:
             raise HistoryReclaimed(MANIFEST, version) from error
 
     def require_version(self, state: BranchState) -> None:
-        """Raise `HistoryReclaimed` unless the version of a state can still be read, whatever is cached."""
+        """Raise `HistoryReclaimed` unless the version of a state can still be read; cached states do not count."""
         if not self.rows.has_version(state.image.branch, state.version):
             raise HistoryReclaimed(MANIFEST, state.version)
 
     def reclaim(
         self, branch: BranchName, versions: Sequence[Version], *, dry_run: bool
     ) -> Reclaimed:
-        """Remove versions of a branch, or count what would go; the caller knows that nobody needs them."""
+        """Remove versions of a branch, or only count them in a dry run; the caller knows that nobody needs them."""
         try:
             return self.rows.reclaim(lance_branch(branch), versions, dry_run=dry_run)
         finally:

@@ -11,7 +11,7 @@ from omnigraphdb.manifest.records import KEY, MANIFEST_SCHEMA, GraphCommit, Obje
 from omnigraphdb.manifest.table_history import rows_of
 
 COMMIT_COLUMNS: Final = (KEY, "table_branch", "table_version", "metadata")
-"""What a commit is decoded from; a commit that is lost has an id and nothing else."""
+"""The columns that a commit is decoded from; a lost commit has an id and nothing else."""
 
 _KNOWN: Final = pa.array(
     [
@@ -29,50 +29,52 @@ NO_COMMITS: Final = COMMIT_SCHEMA.empty_table()
 NO_ROWS: Final = MANIFEST_SCHEMA.empty_table()
 
 
-# ---- what a branch knows
+# ---- commits that a branch knows
 
 
 def ancestor_rows(rows: pa.Table) -> pa.Table:
-    """Give every commit that manifest rows know, by commit id: own, merged and lost ones."""
+    """Return every commit that manifest rows know, by commit id: own, merged and lost commits."""
     # One pass over the rows: a plain merge does this for both sides.
-    known = rows.select(list(COMMIT_COLUMNS)).filter(pc.is_in(rows["object_type"], _KNOWN))
-    found = known.combine_chunks()
-    ids = pc.replace_substring_regex(found[KEY], _PREFIXES, "")
-    return found.set_column(0, found.schema.field(0), ids)
+    commits = rows.select(list(COMMIT_COLUMNS)).filter(pc.is_in(rows["object_type"], _KNOWN))
+    combined = commits.combine_chunks()
+    ids = pc.replace_substring_regex(combined[KEY], _PREFIXES, "")
+    return combined.set_column(0, combined.schema.field(0), ids)
 
 
 def merged_commits(rows: pa.Table) -> pa.Table:
-    """Give the commits that merges brought, by commit id."""
-    found = rows_of(rows, ObjectType.MERGED_COMMIT, COMMIT_COLUMNS)
-    ids = pc.replace_substring_regex(found[KEY], _PREFIXES, "")
-    return found.set_column(0, found.schema.field(0), ids)
+    """Return the commits that merges brought, by commit id."""
+    commits = rows_of(rows, ObjectType.MERGED_COMMIT, COMMIT_COLUMNS)
+    ids = pc.replace_substring_regex(commits[KEY], _PREFIXES, "")
+    return commits.set_column(0, commits.schema.field(0), ids)
 
 
 def commit_rows(commits: Iterable[GraphCommit]) -> pa.Table:
-    """Lay commits out as `ancestor_rows` gives them."""
+    """Lay out commits in the form of `ancestor_rows`."""
     return encode(commits).select(list(COMMIT_COLUMNS))
 
 
 def lost_rows(ids: Iterable[CommitId]) -> pa.Table:
-    """Lay commits that are known by name only out as `ancestor_rows` gives them."""
-    return pa.Table.from_pylist([{KEY: one} for one in ids], schema=COMMIT_SCHEMA)
+    """Lay out commits that are known by name only, in the form of `ancestor_rows`."""
+    return pa.Table.from_pylist([{KEY: commit} for commit in ids], schema=COMMIT_SCHEMA)
 
 
-# ---- what a merge brings
+# ---- commits that a merge brings
 
 
 def find_merged_commits(source: pa.Table, target: pa.Table) -> pa.Table:
-    """Pick the commits of the source that the target lacks, without what stays on their own branch.
+    """Pick the commits of the source that the target lacks, without facts that stay on their own branch.
 
     A commit that the target only knows as lost is brought.
     """
     is_lost = pc.is_null(source["metadata"])
-    known = target.filter(pc.is_valid(target["metadata"]))[KEY]
-    merged_commits = source.filter(pc.invert(pc.or_(is_lost, _is_in(source[KEY], known))))
+    target_ids = target.filter(pc.is_valid(target["metadata"]))[KEY]
+    merged_commits = source.filter(pc.invert(pc.or_(is_lost, _is_in(source[KEY], target_ids))))
     lost = source.filter(pc.and_(is_lost, pc.invert(_is_in(source[KEY], target[KEY]))))
     facts = pc.replace_substring_regex(merged_commits["metadata"], _OF_ONE_BRANCH, "")
-    place = merged_commits.schema.get_field_index("metadata")
-    merged_commits = merged_commits.set_column(place, merged_commits.schema.field(place), facts)
+    position = merged_commits.schema.get_field_index("metadata")
+    merged_commits = merged_commits.set_column(
+        position, merged_commits.schema.field(position), facts
+    )
     return pa.concat_tables([merged_commits, lost])
 
 
@@ -80,9 +82,9 @@ def _is_in(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.is_in(values, value_set=others.combine_chunks())
 
 
-def encode_merged_commits(commits: pa.Table, known: pa.Table) -> pa.Table:
-    """Lay brought commits out as manifest rows, as far as a branch does not know them yet."""
-    fresh = find_merged_commits(commits, known)
+def encode_merged_commits(commits: pa.Table, existing: pa.Table) -> pa.Table:
+    """Lay out brought commits as manifest rows, as far as a branch does not know them yet."""
+    fresh = find_merged_commits(commits, existing)
     is_lost = pc.is_null(fresh["metadata"])
     kinds = pc.if_else(is_lost, ObjectType.LOST_COMMIT.value, ObjectType.MERGED_COMMIT.value)
     facts = {name: fresh[name] for name in COMMIT_COLUMNS}

@@ -31,7 +31,7 @@ RUN_PREFIX: Final = "__run__"
 """Branches of this prefix were scratch space before stamp 3; since then it is an ordinary name."""
 
 History = Callable[[], tuple[GraphCommit, ...]]
-"""Where the commits of a branch come from when its manifest has none."""
+"""The source of the commits of a branch whose manifest has none."""
 
 
 Step = Callable[[Manifest, BranchName, History], None]

@@ -1,4 +1,4 @@
-"""What branches and actors may be called, and what a commit may say."""
+"""Rules for the names of branches and actors, and for the messages of commits."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def branch_name(text: str, operation: str) -> BranchName:
     if text == MAIN:
         return MAIN
     if not is_utf8(text):
-        raise _make_refusal(text, operation, "it is no text")
+        raise _make_refusal(text, operation, "it is not text")
     name = text.strip()
     if not name:
         raise _make_refusal(text, operation, "it is empty")
@@ -34,9 +34,9 @@ def new_branch_name(text: str, operation: str) -> BranchName:
     name = branch_name(text, operation)
     if name == MAIN:
         raise _make_refusal(name, operation, "main always exists")
-    broken = find_broken_rule(name)
-    if broken is not None:
-        raise _make_refusal(name, operation, broken)
+    rule = find_broken_rule(name)
+    if rule is not None:
+        raise _make_refusal(name, operation, rule)
     return name
 
 
@@ -54,44 +54,46 @@ def find_broken_rule(name: str) -> str | None:
         return "it holds '..'"
     if any(part in (".", "") or part.endswith(".lock") for part in name.split("/")):
         return "a part of it is '.' or ends with '.lock'"
-    odd = sorted(set(re.findall(r"[^A-Za-z0-9._/-]", name)))
-    if odd:
-        return f"it holds {', '.join(repr(char) for char in odd)}; allowed are {_ALLOWED}"
+    refused_chars = sorted(set(re.findall(r"[^A-Za-z0-9._/-]", name)))
+    if refused_chars:
+        return f"it holds {', '.join(repr(char) for char in refused_chars)}; allowed are {_ALLOWED}"
     return None
 
 
-def actor_name(given: str | None) -> str | None:
-    """Read who a write is by: text that can be stored, or nobody."""
-    if given is None or is_utf8(given):
-        return given or None
+def actor_name(actor: str | None) -> str | None:
+    """Read the actor of a write: text that can be stored, or nobody."""
+    if actor is None or is_utf8(actor):
+        return actor or None
     raise UserInputError(
-        f"the actor '{shorten(given)}' is no text that can be stored; no changes were made",
+        f"the actor '{shorten(actor)}' is not text that can be stored; no changes were made",
         hint="an actor is UTF-8 text, such as 'ann' or 'agent:import'",
     )
 
 
-def commit_message(given: str | None) -> str | None:
+def commit_message(message: str | None) -> str | None:
     """Read the message of a commit: some text, of any number of lines."""
-    if given is None:
+    if message is None:
         return None
-    broken = _find_message_fault(given)
-    if broken is None:
-        return given
+    fault = _find_message_fault(message)
+    if fault is None:
+        return message
     raise UserInputError(
-        f"the message '{shorten(given)}' cannot be stored: {broken}; no changes were made",
+        f"the message '{shorten(message)}' cannot be stored: {fault}; no changes were made",
         hint=f"a message is text of at most {MESSAGE_CHARS_MAX} characters",
     )
 
 
 def _find_message_fault(text: object) -> str | None:
     if not isinstance(text, str) or not is_utf8(text):
-        return "it is no text"
+        return "it is not text"
     if not text.strip():
         return "it is empty"
     if len(text) > MESSAGE_CHARS_MAX:
         return f"it has {len(text)} characters"
-    odd = sorted({char for char in text if not char.isprintable() and char not in "\n\r\t"})
-    return f"it holds {odd[0]!r}" if odd else None
+    refused_chars = sorted(
+        {char for char in text if not char.isprintable() and char not in "\n\r\t"}
+    )
+    return f"it holds {refused_chars[0]!r}" if refused_chars else None
 
 
 def is_utf8(text: object) -> bool:

@@ -1,4 +1,4 @@
-"""Old rows of the manifest: those that no snapshot, no head and no page of the log needs; folds store them apart."""
+"""Old rows of the manifest, which no snapshot, no head and no page of the log needs; folds store them apart."""
 
 from typing import Any, Final
 
@@ -55,10 +55,10 @@ def _find_old_commits(rows: pa.Table, branch: BranchName) -> _Mask:
 
 
 def _find_replaced_versions(rows: pa.Table) -> _Mask:
-    found = _is_of(rows, ObjectType.TABLE_VERSION)
+    mask = _is_of(rows, ObjectType.TABLE_VERSION)
     newest = find_newest_versions(rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS))
-    found[np.flatnonzero(found)[newest]] = False
-    return found
+    mask[np.flatnonzero(mask)[newest]] = False
+    return mask
 
 
 def _is_of(rows: pa.Table, object_type: ObjectType) -> _Mask:

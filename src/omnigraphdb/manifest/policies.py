@@ -12,8 +12,8 @@ from omnigraphdb.manifest.table_history import rows_of
 
 def policies_of(rows: pa.Table) -> tuple[PolicyVersion, ...]:
     """Read every version of the policy, oldest first; the last one holds."""
-    found = rows_of(rows, ObjectType.POLICY, (KEY, "metadata"))
-    return tuple(_decode(*row.values()) for row in found.sort_by(KEY).to_pylist())
+    policy_rows = rows_of(rows, ObjectType.POLICY, (KEY, "metadata"))
+    return tuple(_decode(*row.values()) for row in policy_rows.sort_by(KEY).to_pylist())
 
 
 def _decode(object_id: str, metadata: str) -> PolicyVersion:
@@ -26,9 +26,9 @@ def _decode(object_id: str, metadata: str) -> PolicyVersion:
         ) from error
 
 
-def require_same(known: Sequence[PolicyVersion], allowed_by: int) -> None:
+def require_same(policies: Sequence[PolicyVersion], allowed_by: int) -> None:
     """Refuse a write that another version of the policy allowed than the newest."""
-    newest = known[-1].number if known else 0
+    newest = policies[-1].number if policies else 0
     if newest != allowed_by:
         raise ConflictError(
             "the policy of the graph was set or replaced while this write ran, and who may write was asked before; "
@@ -38,9 +38,9 @@ def require_same(known: Sequence[PolicyVersion], allowed_by: int) -> None:
         )
 
 
-def require_next(known: Sequence[PolicyVersion], policy: PolicyVersion) -> None:
+def require_next(policies: Sequence[PolicyVersion], policy: PolicyVersion) -> None:
     """Refuse a version that was made on another one than the newest."""
-    newest = known[-1].number if known else 0
+    newest = policies[-1].number if policies else 0
     if policy.number != newest + 1:
         raise ConflictError(
             f"the policy of the graph was replaced meanwhile: it has version {newest}, and version "

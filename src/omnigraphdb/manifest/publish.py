@@ -55,10 +55,10 @@ def publish(
     """Make a change visible.
 
     The budget is `rounds_max` rounds of `1 + PUBLISH_RETRIES_MAX` swaps. A publisher that locks out those of other
-    processes needs one round; one that cannot backs off longer and longer, because a write whose HEADs moved should
+    processes needs one round; any other backs off longer and longer, because a write whose HEADs moved should
     not be given up.
 
-    `ManifestConflict`, `PreconditionFailed`: what it was prepared on moved; nothing was written.
+    `ManifestConflict`, `PreconditionFailed`: the state that it was prepared on moved; nothing was written.
     `PublishContention`: other writers kept winning; nothing was written. A `StorageError` leaves the outcome
     open: recovery looks before anybody repeats the write.
     """
@@ -72,13 +72,13 @@ def publish(
 
 
 def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
-    """Publish under the lock of the branch; None when others won every swap, because nothing locks them out."""
-    with manifest.lock_branch(change.branch) as held:
-        if held is PublishLock.NONE:
+    """Publish under the lock of the branch; return None when others won every swap, because nothing locks them out."""
+    with manifest.lock_branch(change.branch) as lock:
+        if lock is PublishLock.NONE:
             return None
         published = _swap_or_lose(manifest, change)
         if published is None:
-            if held is PublishLock.BRANCH and manifest.publish_locks is not None:
+            if lock is PublishLock.BRANCH and manifest.publish_locks is not None:
                 raise PublishContention(change.branch, 1 + PUBLISH_RETRIES_MAX)
             return None
         _fold(manifest, published.state)
@@ -87,11 +87,11 @@ def _publish_locked(manifest: Manifest, change: Change) -> Published | None:
 
 def _swap_or_lose(manifest: Manifest, change: Change) -> Published | None:
     """Try the swaps of one round; None when other writers won all of them."""
-    for try_ in range(1 + PUBLISH_RETRIES_MAX):
-        if try_:
-            _wait(manifest, PUBLISH_BACKOFF_SECONDS * 2 ** (try_ - 1))
+    for attempt in range(1 + PUBLISH_RETRIES_MAX):
+        if attempt:
+            _wait(manifest, PUBLISH_BACKOFF_SECONDS * 2 ** (attempt - 1))
         try:
-            return _attempt(manifest, change, try_)
+            return _attempt(manifest, change, attempt)
         except RowContention:
             manifest.heads.drop(change.branch)
     return _find_own_commit(manifest.current(change.branch), change)
@@ -116,10 +116,10 @@ def _attempt(manifest: Manifest, change: Change, round_: int) -> Published:
         _require_timely(manifest, change.branch)
     except (StorageError, InternalError):
         # The write may have landed and only its answer was lost.
-        found = _find_published(manifest, change)
-        if found is None:
+        published = _find_published(manifest, change)
+        if published is None:
             raise
-        return found
+        return published
     return _visible(manifest, state, decided, merged_commits, version)
 
 
@@ -145,9 +145,9 @@ def _base(manifest: Manifest, change: Change, round_: int) -> BranchState:
     """
     contend(Failpoint.PUBLISH_LOAD, lance_branch(change.branch))
     if round_ == 0 and change.branch == MAIN and not change.writes_nothing:
-        known = manifest.find_cached_head(MAIN)
-        if known is not None and known.stamp == CURRENT:
-            return known
+        cached = manifest.find_cached_head(MAIN)
+        if cached is not None and cached.stamp == CURRENT:
+            return cached
     state = load_migrated(manifest, change.branch)
     return state if change.writes_nothing else manifest.mark(state)
 
@@ -169,23 +169,23 @@ def _decide_records(
 def _decide_on(
     manifest: Manifest, change: Change, state: BranchState, now: int
 ) -> Published | Records:
-    found = _find_own_commit(state, change)
-    if found is not None:
-        return found
+    published = _find_own_commit(state, change)
+    if published is not None:
+        return published
     _require_same_policy(manifest, change, state)
     return records_for(change, state, now)
 
 
 def _require_same_policy(manifest: Manifest, change: Change, state: BranchState) -> None:
-    """Refuse what a policy allowed that does not hold any more.
+    """Refuse changes that an earlier policy allowed.
 
     A swap on main fails when the policy is replaced meanwhile, because that rewrites the head row; for another branch this
     is the last look.
     """
-    asked = {one.allowed_by for one in (*change.before, change)} - {None}
-    if asked:
+    policy_numbers = {step.allowed_by for step in (*change.before, change)} - {None}
+    if policy_numbers:
         guarded = state if change.branch == MAIN else manifest.current(MAIN)
-        for number in sorted(one or 0 for one in asked):
+        for number in sorted(allowed_by or 0 for allowed_by in policy_numbers):
             require_same(guarded.policies, number)
 
 
@@ -201,28 +201,28 @@ def _find_own_commit(state: BranchState, change: Change) -> Published | None:
             )
         return Published(version=commit.manifest_version, commit=commit, state=state)
     if change.tag is not None:
-        known_tag = find_tag(state, change.tag.name)
-        is_set = change.tag.commit == (None if known_tag is None else known_tag.commit)
+        tag = find_tag(state, change.tag.name)
+        is_set = change.tag.commit == (None if tag is None else tag.commit)
         return Published(version=state.version, commit=None, state=state) if is_set else None
     if change.policy is not None:
         is_set = state.policies[-1:] == (change.policy,)
         return Published(version=state.version, commit=None, state=state) if is_set else None
     if change.operation is not None:
-        asked = change.operation
-        known = find_operation(state, asked.actor, asked.key)
-        if known is None or (known.operation_id, known.is_pending) != (
-            asked.operation_id,
-            asked.is_pending,
+        draft = change.operation
+        operation = find_operation(state, draft.actor, draft.key)
+        if operation is None or (operation.operation_id, operation.is_pending) != (
+            draft.operation_id,
+            draft.is_pending,
         ):
             return None
-        if asked.is_pending and dict(known.receipt) != dict(asked.receipt):
-            # Another decision of the same operation replaces the one that is recorded.
+        if draft.is_pending and dict(operation.receipt) != dict(draft.receipt):
+            # Another decision of the same operation replaces the recorded one.
             return None
         return Published(version=state.version, commit=None, state=state)
     entries = state.snapshot.entries
-    moved = {update.table_key: update.at for update in change.updates}
-    if not moved or any(
-        table not in entries or entries[table].at != at for table, at in moved.items()
+    updates = {update.table_key: update.at for update in change.updates}
+    if not updates or any(
+        table not in entries or entries[table].at != at for table, at in updates.items()
     ):
         return None
     return Published(version=state.version, commit=None, state=state)
@@ -255,27 +255,29 @@ def _visible(
         manifest.heads.keep(after)
         manifest.note_head(after.branch)
     else:
-        # Something that is no publish came between (a fold, a stamp): its part is not in what we know.
+        # A fold or a stamp came between: its part is not in the cached state.
         manifest.heads.drop(state.branch)
     fail(Failpoint.PUBLISHED)
-    made = tuple(record for record in records if isinstance(record, GraphCommit))
+    commits = tuple(record for record in records if isinstance(record, GraphCommit))
     # The last commit of a swap is its head.
-    return Published(version=version, commit=made[-1] if made else None, state=after, made=made)
+    return Published(
+        version=version, commit=commits[-1] if commits else None, state=after, made=commits
+    )
 
 
 def _fold(manifest: Manifest, state: BranchState) -> None:
     """Fold the manifest when it has grown long. Never fails the publish.
 
-    A fold writes two files and a version, and reads no more than a file of the history: what one publish pays is bounded.
+    A fold writes two files and a version, and reads no more than a file of the history: the cost of one publish is bounded.
     """
     if state.fragments <= MANIFEST_FRAGMENTS_MAX:
         return
     try:
-        folded = manifest.fold(state.branch)
+        is_folded = manifest.fold(state.branch)
     except OmniError as error:
         _log.warning("manifest.fold_failed", branch=state.branch, reason=str(error))
         return
-    if not folded:
+    if not is_folded:
         return
     image = manifest.rows.cached(
         state.image.branch, Version(state.version + 1), state.branch_incarnation

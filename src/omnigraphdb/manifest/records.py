@@ -51,7 +51,7 @@ CONFIG: Final[Mapping[str, str]] = {"table_version_management": "true"}
 
 
 class ObjectType(StrEnum):
-    """What a manifest row is; readers skip types they do not know."""
+    """The type of a manifest row; readers skip types they do not know."""
 
     TABLE = "table"
     TABLE_VERSION = "table_version"
@@ -63,7 +63,7 @@ class ObjectType(StrEnum):
     LOST_COMMIT = "lost_commit"
     """An ancestor that no branch knows any more; noted once, so that it is not searched for again."""
     OPERATION = "operation"
-    """What a write with an idempotency key did."""
+    """The effect of a write with an idempotency key."""
     TAG = "tag"
     """A name for a commit; on the manifest of main alone."""
     POLICY = "policy"
@@ -71,7 +71,7 @@ class ObjectType(StrEnum):
 
 
 class CommitKind(StrEnum):
-    """What made a graph commit."""
+    """The cause of a graph commit."""
 
     INIT = "init"
     MUTATION = "mutation"
@@ -136,7 +136,7 @@ class GraphCommit:
     operation_id: OperationId | None = None
     batch_id: str | None = None
     batch_request: str | None = None
-    """The digest of what the load of the batch asked for; None in commits of earlier releases."""
+    """The digest of the request of the load of the batch; None in commits of earlier releases."""
     agreed: "Agreed | None" = None
     """Of a merge: rows that both sides had changed in the same way; None where that was not noted."""
     pins: Mapping[TableKey, Version] = field(default_factory=dict, repr=False, compare=False)
@@ -164,20 +164,20 @@ class GraphHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a write with an idempotency key did: its request, its receipt, and its commit if it changed anything."""
+    """The effect of a write with an idempotency key: its request, its receipt, and its commit if it changed anything."""
 
     branch: BranchName
     actor: str | None
     key: str
     request: str
-    """The digest of what was asked for; the same key with another digest is a conflict."""
+    """The digest of the request; the same key with another digest is a conflict."""
     operation_id: OperationId
     created_at: int
     commit: CommitId | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What the write reported, as JSON, without its commit."""
+    """The report of the write, as JSON, without its commit."""
     is_pending: bool = False
-    """Whether a branch operation is decided and perhaps not done; who repeats it completes it."""
+    """Whether a branch operation is decided and perhaps not done; a repeated call completes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ def head_row(branch: BranchName) -> str:
 
 def operation_row(branch: BranchName, actor: str | None, key: str) -> str:
     """Name the row of an idempotency key: the same branch, actor and key give the same row, so rivals collide."""
-    # An absent actor is not one that is called "".
+    # An absent actor differs from an actor that is called "".
     scope = json.dumps([actor, key]).encode()
     return f"op:{branch}:{hashlib.sha256(scope).hexdigest()[:32]}"
 
@@ -279,7 +279,9 @@ def encode(records: Iterable[Record]) -> pa.Table:
     """Lay records out as manifest rows."""
     rows = [_row(record) for record in records]
     # Column by column: `from_pylist` takes twice as long for the few rows of a commit.
-    columns = [pa.array([row.get(one.name) for row in rows], one.type) for one in MANIFEST_SCHEMA]
+    columns = [
+        pa.array([row.get(column.name) for row in rows], column.type) for column in MANIFEST_SCHEMA
+    ]
     return pa.Table.from_arrays(columns, schema=MANIFEST_SCHEMA)
 
 
@@ -337,7 +339,7 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def version_facts(record: TableVersion) -> dict[str, Any]:
-    """The JSON of a version row; readers of other releases know the first two and skip the rest."""
+    """Return the JSON of a version row; readers of other releases know the first two facts and skip the rest."""
     return {
         "manifest_path": _version_file(record),
         "naming_scheme": "V2",
@@ -351,7 +353,7 @@ def _version_file(record: TableVersion) -> str:
 
 
 def commit_facts(commit: GraphCommit) -> dict[str, Any]:
-    """The JSON of a commit row; readers of other releases know the first four and skip the rest."""
+    """Return the JSON of a commit row; readers of other releases know the first four facts and skip the rest."""
     return {
         "parent_commit_id": commit.parent,
         "merged_parent_commit_id": commit.merged_parent,
@@ -457,11 +459,11 @@ def policy_of(object_id: str, facts: Mapping[str, Any]) -> PolicyVersion:
     )
 
 
-def agreed_json(agreed: Agreed | None) -> dict[str, list[str] | None] | None:
-    """The stored form of rows that both sides of a merge had changed in the same way."""
-    if agreed is None:
+def agreed_json(agreed_rows: Agreed | None) -> dict[str, list[str] | None] | None:
+    """Return the stored form of rows that both sides of a merge had changed in the same way."""
+    if agreed_rows is None:
         return None
-    return {key: None if ids is None else list(ids) for key, ids in agreed}
+    return {key: None if ids is None else list(ids) for key, ids in agreed_rows}
 
 
 def agreed_of(stored: Mapping[str, list[str] | None] | None) -> Agreed | None:
@@ -482,10 +484,10 @@ _ACTOR_KINDS: Final = {
 
 
 def _kind(facts: Mapping[str, Any]) -> CommitKind:
-    """Take the recorded kind; a commit that records none (or one of a later release) tells by its shape."""
-    known = _KINDS.get(facts.get("kind", ""))
-    if known is not None:
-        return known
+    """Return the recorded kind; a commit without one, or with one of a later release, tells by its shape."""
+    recorded_kind = _KINDS.get(facts.get("kind", ""))
+    if recorded_kind is not None:
+        return recorded_kind
     if facts.get("merged_parent_commit_id"):
         return CommitKind.BRANCH_MERGE
     if not facts.get("parent_commit_id"):

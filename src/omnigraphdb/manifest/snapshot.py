@@ -60,15 +60,15 @@ class Snapshot:
 
     @property
     def row_count(self) -> int:
-        """How many rows the tables have together."""
+        """The number of rows of all tables together."""
         return sum(entry.row_count for entry in self.entries.values())
 
     def entry(self, table: TableKey) -> Entry:
-        """Find a table; one that is not visible here is NotFound."""
-        found = self.entries.get(table)
-        if found is None:
+        """Find a table; a table that is not visible here is NotFound."""
+        entry = self.entries.get(table)
+        if entry is None:
             raise NotFound("table", table, known=self.entries)
-        return found
+        return entry
 
     def owned(self) -> tuple[Entry, ...]:
         """List the tables that this branch forked: their files go with the branch."""
@@ -113,18 +113,18 @@ def list_versions_at(
     rows: pa.Table, table_history: TableHistory, path: str
 ) -> dict[tuple[TableKey, Version], Entry]:
     """List every published version of the table at a path, by the key that it had then and the version."""
-    found = rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS)
+    version_rows = rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS)
     owners = {
-        (key, one.incarnation): one
+        (key, owner.incarnation): owner
         for key, incarnations in table_history.by_key.items()
-        for one in incarnations
-        if one.path == path
+        for owner in incarnations
+        if owner.path == path
     }
-    named = pc.is_in(
-        found["table_key"], value_set=pa.array([key for key, _ in owners], pa.string())
+    is_owned = pc.is_in(
+        version_rows["table_key"], value_set=pa.array([key for key, _ in owners], pa.string())
     )
-    found = found.filter(named)
-    incarnations = incarnations_of(found[KEY]).tolist()
+    version_rows = version_rows.filter(is_owned)
+    incarnations = incarnations_of(version_rows[KEY]).tolist()
     return {
         (TableKey(row["table_key"]), Version(row["table_version"])): Entry(
             table_key=TableKey(row["table_key"]),
@@ -134,6 +134,6 @@ def list_versions_at(
             row_count=row["row_count"] or 0,
             incarnation=incarnation,
         )
-        for row, incarnation in zip(found.to_pylist(), incarnations, strict=True)
+        for row, incarnation in zip(version_rows.to_pylist(), incarnations, strict=True)
         if (row["table_key"], incarnation) in owners
     }

@@ -21,7 +21,7 @@ _SUPPORTED: Final = f"{MIN_SUPPORTED} to {CURRENT}"
 
 
 def stamp_of(metadata: Mapping[str, str]) -> int:
-    """Read the stamp and refuse what this release does not understand; absent means 1."""
+    """Read the stamp and refuse versions that this release does not understand; absent means 1."""
     raw = metadata.get(STAMP)
     if raw is None:
         return 1

@@ -90,7 +90,7 @@ class BranchState:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """What is visible."""
+        """The visible tables."""
         return snapshot_of(self.table_history, self.branch, self.version, self.branch_incarnation)
 
     @cached_property
@@ -106,7 +106,7 @@ class BranchState:
         return self.legacy() if self.legacy is not None else Lineage(())
 
     def newest(self, count: int) -> Lineage:
-        """The newest commits, at least so many if there are; the others are not decoded."""
+        """Return the newest commits, at least so many if there are; the others are not decoded."""
         if "lineage" in self.__dict__ or not self.has_lineage or self.expected:
             return self.lineage
         recent = newest_of(self.image.recent, count)
@@ -130,15 +130,15 @@ class BranchState:
 
     def shows(self, commit: CommitId) -> GraphCommit | None:
         """Find one commit in the manifest rows without decoding the others; reads old ones only if it may be among them."""
-        found = find_commit(self.image.cached, commit)
-        if found is None and self.image.may_hide(commit):
+        cached_commit = find_commit(self.image.cached, commit)
+        if cached_commit is None and self.image.may_hide(commit):
             return find_commit(self.image.rows, commit)
-        return found
+        return cached_commit
 
     def load_replaced(self, records: Iterable[Record]) -> None:
         """Read the old rows if records may replace one of them: operations, and commits that are not newer than all old ones.
 
-        The newest version of a table is recent, and so is what is neither a version nor history.
+        The newest version of a table is recent, and so are rows that are neither versions nor history.
         """
         if any(self._may_replace_old(record) for record in records):
             self.image.load_history()
@@ -173,12 +173,14 @@ class BranchState:
         return state
 
     def before_rest_of_group(self, commit: GraphCommit) -> "BranchState":
-        """Derive the state that a commit left: without what later commits of the same swap changed."""
+        """Derive the state that a commit left: without the changes of later commits of the same swap."""
         later = tuple(self._later_in_group(commit)) if commit.group is not None else ()
         if not later:
             return self
-        gone = pa.array([name for one in later for name in self._list_rows(one)])
-        rows = self.image.rows.filter(pc.invert(pc.is_in(self.image.rows[KEY], value_set=gone)))
+        removed = pa.array(
+            [name for later_commit in later for name in self._list_rows(later_commit)]
+        )
+        rows = self.image.rows.filter(pc.invert(pc.is_in(self.image.rows[KEY], value_set=removed)))
         state = replace(
             self,
             image=replace(self.image, recent=rows, history=None),
@@ -191,9 +193,9 @@ class BranchState:
     def _later_in_group(self, commit: GraphCommit) -> Iterator[GraphCommit]:
         rows = self.image.rows
         swapped = rows.filter(pc.equal(rows["table_version"], commit.manifest_version))
-        for one in commits_of(swapped):
-            if one.group == commit.group and one.order > commit.order:
-                yield one
+        for other in commits_of(swapped):
+            if other.group == commit.group and other.order > commit.order:
+                yield other
 
     def _list_rows(self, commit: GraphCommit) -> Iterator[str]:
         """Name the rows that a commit of a group brought: itself and the versions that it left."""
@@ -231,12 +233,12 @@ class BranchState:
         if "lineage" in self.__dict__:
             state.__dict__["lineage"] = self.lineage.with_commits(commits)
         if "policies" in self.__dict__:
-            made = tuple(record for record in fresh if isinstance(record, PolicyVersion))
-            state.__dict__["policies"] = (*self.policies, *made)
+            policies = tuple(record for record in fresh if isinstance(record, PolicyVersion))
+            state.__dict__["policies"] = (*self.policies, *policies)
         return state
 
     def moved_to(self, image: Image, fragments: int) -> "BranchState":
-        """Derive the state of a version with the same rows; what was decoded is not decoded again."""
+        """Derive the state of a version with the same rows; decoded values are not decoded again."""
         state = replace(self, image=image, fragments=fragments)
         for name in ("head", "lineage", "policies"):
             if name in self.__dict__:
@@ -249,10 +251,10 @@ def decode(
 ) -> BranchState:
     """Decode an image; refuses a stamp that this release does not understand, for every reader."""
     stamp = stamp_of(image.metadata)
-    absent = [name for name in MANIFEST_SCHEMA.names if name not in image.recent.column_names]
-    if absent and stamp >= LINEAGE_IN_MANIFEST:
+    missing = [name for name in MANIFEST_SCHEMA.names if name not in image.recent.column_names]
+    if missing and stamp >= LINEAGE_IN_MANIFEST:
         raise InternalError(
-            f"version {image.version} of the manifest has no column {', '.join(absent)}; the manifest is damaged and "
+            f"version {image.version} of the manifest has no column {', '.join(missing)}; the manifest is damaged and "
             "nothing was read from it"
         )
     return BranchState(
@@ -285,17 +287,17 @@ class PublishedVersion:
 def published_versions(
     state: BranchState, *, with_digests: bool = False
 ) -> Iterator[PublishedVersion]:
-    """Read the versions of tables that a manifest records, all or those that brought files with digests."""
+    """Read the versions of tables that a manifest records, all or only versions that brought files with digests."""
     rows = rows_of(state.image.rows, ObjectType.TABLE_VERSION, _COLUMNS)
     if with_digests:
         rows = rows.filter(pc.match_substring(rows["metadata"], f'"{DIGESTS}"'))
     for row, incarnation in zip(rows.to_pylist(), incarnations_of(rows[KEY]), strict=True):
         key = TableKey(row["table_key"])
-        found = state.table_history.find(key, int(incarnation))
-        if found is not None:
+        owner = state.table_history.find(key, int(incarnation))
+        if owner is not None:
             yield PublishedVersion(
                 table_key=key,
-                path=found.path,
+                path=owner.path,
                 branch=row["table_branch"],
                 version=Version(row["table_version"]),
                 row_count=row["row_count"],
@@ -306,6 +308,6 @@ def published_versions(
 def table_digests(state: BranchState) -> Mapping[str, Mapping[str, str]]:
     """Read the recorded digests of a branch, by the path of the table and the key of the file."""
     digests: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for one in published_versions(state, with_digests=True):
-        digests[one.path] |= one.digests
+    for published in published_versions(state, with_digests=True):
+        digests[published.path] |= published.digests
     return digests

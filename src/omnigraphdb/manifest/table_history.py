@@ -68,7 +68,7 @@ class TableIncarnation:
 
 @dataclass(frozen=True)
 class TableHistory:
-    """Every incarnation of every table key, oldest first; the last one is what the key names now."""
+    """Every incarnation of every table key, oldest first; the key names the last one now."""
 
     by_key: Mapping[TableKey, tuple[TableIncarnation, ...]]
 
@@ -80,8 +80,8 @@ class TableHistory:
 
     def latest(self, table: TableKey) -> TableIncarnation | None:
         """Find the newest incarnation of a key."""
-        found = self.by_key.get(table)
-        return found[-1] if found else None
+        incarnations = self.by_key.get(table)
+        return incarnations[-1] if incarnations else None
 
     def find(self, table: TableKey, incarnation: int) -> TableIncarnation | None:
         """Find one incarnation of a key."""
@@ -125,11 +125,11 @@ def _update_incarnation(
     incarnation: int,
     **facts: Any,
 ) -> None:
-    known = table_history.get(table, ())
-    if known and known[-1].incarnation == incarnation:
-        table_history[table] = (*known[:-1], replace(known[-1], **facts))
+    existing = table_history.get(table, ())
+    if existing and existing[-1].incarnation == incarnation:
+        table_history[table] = (*existing[:-1], replace(existing[-1], **facts))
         return
-    incarnations = {one.incarnation: one for one in known}
+    incarnations = {past.incarnation: past for past in existing}
     before = incarnations.get(incarnation) or TableIncarnation(
         table_key=table, incarnation=incarnation, path=""
     )
@@ -139,21 +139,21 @@ def _update_incarnation(
 
 def read_table_history(rows: pa.Table) -> TableHistory:
     """Read the history from manifest rows; lineage rows and unknown types are not decoded."""
-    found = {
-        (one.table_key, one.incarnation): one
-        for one in _read_registrations(
+    incarnations = {
+        (registration.table_key, registration.incarnation): registration
+        for registration in _read_registrations(
             rows_of(rows, ObjectType.TABLE, (KEY, "table_key", "location"))
         )
     }
     for row in _newest(rows_of(rows, ObjectType.TABLE_VERSION, VERSION_COLUMNS)):
-        found[row.table_key, row.incarnation] = _add_version(found, row)
+        incarnations[row.table_key, row.incarnation] = _add_version(incarnations, row)
     for row in _newest(rows_of(rows, ObjectType.TOMBSTONE, VERSION_COLUMNS)):
         name = (row.table_key, row.incarnation)
-        if name in found:
-            found[name] = replace(found[name], tombstone=row.version)
+        if name in incarnations:
+            incarnations[name] = replace(incarnations[name], tombstone=row.version)
     grouped: dict[TableKey, tuple[TableIncarnation, ...]] = {}
-    for table, incarnation in sorted(found):
-        grouped[table] = (*grouped.get(table, ()), found[table, incarnation])
+    for table, incarnation in sorted(incarnations):
+        grouped[table] = (*grouped.get(table, ()), incarnations[table, incarnation])
     return TableHistory(grouped)
 
 
@@ -167,10 +167,10 @@ def rows_of(rows: pa.Table, object_type: ObjectType, columns: Sequence[str]) -> 
 
 
 def _refuse_null(
-    rows: pa.Table, object_type: ObjectType, column: str, broken: pa.ChunkedArray
+    rows: pa.Table, object_type: ObjectType, column: str, is_null: pa.ChunkedArray
 ) -> None:
-    if pc.any(broken).as_py():
-        name = rows[KEY].filter(broken)[0].as_py()
+    if pc.any(is_null).as_py():
+        name = rows[KEY].filter(is_null)[0].as_py()
         raise InternalError(
             f"the manifest row '{name}' ({object_type}) has no {column}; "
             "the manifest is damaged and nothing was read from it"
@@ -194,9 +194,9 @@ def _read_registrations(rows: pa.Table) -> Iterator[TableIncarnation]:
 
 
 def _add_version(
-    found: Mapping[tuple[TableKey, int], TableIncarnation], row: _Newest
+    incarnations: Mapping[tuple[TableKey, int], TableIncarnation], row: _Newest
 ) -> TableIncarnation:
-    registered = found.get((row.table_key, row.incarnation))
+    registered = incarnations.get((row.table_key, row.incarnation))
     if registered is None:
         raise InternalError(
             f"the manifest holds version {row.version} of '{row.table_key}' but no registration of "
@@ -210,8 +210,8 @@ def _newest(rows: pa.Table) -> Iterator[_Newest]:
     last = find_newest_versions(rows)
     incarnations = incarnations_of(rows[KEY])
     # A list: `pa.array` of a NumPy array loads `numpy.ma`, which takes longer than a point query.
-    picked = rows.take(pa.array(last.tolist(), pa.int64()))
-    for row, incarnation in zip(picked.to_pylist(), incarnations[last], strict=True):
+    newest_rows = rows.take(pa.array(last.tolist(), pa.int64()))
+    for row, incarnation in zip(newest_rows.to_pylist(), incarnations[last], strict=True):
         yield _Newest(
             table_key=TableKey(row["table_key"]),
             incarnation=int(incarnation),
@@ -229,20 +229,20 @@ def find_newest_versions(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     keys = rows["table_key"].combine_chunks().dictionary_encode()
     group = keys.indices.to_numpy() * (incarnations.max() + 1) + incarnations
     order = np.lexsort((rows["table_version"].to_numpy(), group))
-    found: np.ndarray[Any, np.dtype[np.int64]] = order[
+    positions: np.ndarray[Any, np.dtype[np.int64]] = order[
         np.append(group[order][1:] != group[order][:-1], True)
     ]
-    return found
+    return positions
 
 
 def incarnations_of(ids: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Read the `#n` suffix of row keys; a key without one is incarnation 1."""
-    found = np.ones(len(ids), dtype=np.int64)
-    marked = pc.match_substring_regex(ids, _INCARNATION_SUFFIX)
-    if pc.any(marked).as_py():
+    numbers = np.ones(len(ids), dtype=np.int64)
+    has_suffix = pc.match_substring_regex(ids, _INCARNATION_SUFFIX)
+    if pc.any(has_suffix).as_py():
         suffix = pc.struct_field(
-            pc.extract_regex(ids.filter(marked), _INCARNATION_SUFFIX), "incarnation"
+            pc.extract_regex(ids.filter(has_suffix), _INCARNATION_SUFFIX), "incarnation"
         )
-        at = marked.to_numpy()
-        found[at] = suffix.cast(pa.int64()).to_numpy()
-    return found
+        positions = has_suffix.to_numpy()
+        numbers[positions] = suffix.cast(pa.int64()).to_numpy()
+    return numbers

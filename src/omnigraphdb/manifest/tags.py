@@ -15,15 +15,15 @@ from omnigraphdb.manifest.state import BranchState
 from omnigraphdb.manifest.table_history import rows_of
 
 _COMMIT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{8,26}", re.IGNORECASE)
-"""What could be the beginning of a commit id."""
+"""A text that could be the beginning of a commit id."""
 
 
 def tag_name(text: str) -> str:
-    """Read the name of a new tag: as a branch may be called, and nothing that names a point in history already."""
-    broken = "it is no text" if not is_utf8(text) else _find_broken_rule(text)
-    if broken is not None:
+    """Read the name of a new tag: a name that a branch may have, and that does not name a point in history already."""
+    fault = "it is not text" if not is_utf8(text) else _find_broken_rule(text)
+    if fault is not None:
         raise UserInputError(
-            f"the tag name '{shorten(text)}' cannot be used: {broken}; no changes were made",
+            f"the tag name '{shorten(text)}' cannot be used: {fault}; no changes were made",
             hint="a tag holds letters, digits, '.', '-', '_' and '/', such as 'release/1.4'",
         )
     return text
@@ -72,21 +72,21 @@ def _decode(object_id: str, branch: str | None, metadata: str) -> Tag:
 
 def find_tag(state: BranchState, name: str) -> Tag | None:
     """Find a tag of main by its name."""
-    wanted = tag_row(name)
+    row_key = tag_row(name)
     rows = state.image.recent
-    at = pc.index(rows[KEY], wanted).as_py()
-    if at < 0:
+    index = pc.index(rows[KEY], row_key).as_py()
+    if index < 0:
         return None
-    found = _decode(wanted, rows["table_branch"][at].as_py(), rows["metadata"][at].as_py())
-    return None if found.commit is None else found
+    tag = _decode(row_key, rows["table_branch"][index].as_py(), rows["metadata"][index].as_py())
+    return None if tag.commit is None else tag
 
 
 def require_free(state: BranchState, tag: Tag) -> None:
     """Refuse to give a name to a commit while another commit has it."""
-    known = find_tag(state, tag.name)
-    if known is not None and tag.commit not in (None, known.commit):
+    existing = find_tag(state, tag.name)
+    if existing is not None and tag.commit not in (None, existing.commit):
         raise ConflictError(
-            f"the tag '{tag.name}' names commit {known.commit} already; nothing was written",
-            details={"tag": {"name": tag.name, "commit_id": known.commit}},
+            f"the tag '{tag.name}' names commit {existing.commit} already; nothing was written",
+            details={"tag": {"name": tag.name, "commit_id": existing.commit}},
             hint="take another name, or delete the tag first",
         )

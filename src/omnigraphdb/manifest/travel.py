@@ -77,8 +77,8 @@ def _find_whole_state(manifest: Manifest, commit: GraphCommit) -> BranchState:
     """Find the first state that shows a commit, or the last, if cleanup removed tables of the first while that was the head."""
     first = _find_state_showing(manifest, commit)
     last = _find_last_state(manifest, commit, first)
-    lasting = {entry.at for entry in last.snapshot.entries.values()}
-    replaced = {entry.at for entry in first.snapshot.entries.values()} - lasting
+    last_tables = {entry.at for entry in last.snapshot.entries.values()}
+    replaced = {entry.at for entry in first.snapshot.entries.values()} - last_tables
     return first if all(manifest.has_table(at) for at in replaced) else last
 
 
@@ -86,7 +86,7 @@ def _find_last_state(manifest: Manifest, commit: GraphCommit, first: BranchState
     """Find the state before the next commit: maintenance may have made others since the first that shows a commit."""
     current = manifest.current(commit.branch)
     commits = current.lineage.commits if current.has_lineage else ()
-    following = bisect_right(commits, first.version, key=lambda one: one.manifest_version)
+    following = bisect_right(commits, first.version, key=lambda other: other.manifest_version)
     version = current.version
     if following < len(commits):
         version = Version(commits[following].manifest_version - 1)
@@ -113,14 +113,14 @@ def _find_state_showing(manifest: Manifest, commit: GraphCommit) -> BranchState:
 
 
 def _showing_later(manifest: Manifest, commit: GraphCommit) -> BranchState:
-    """Find a state that shows the same rows, if maintenance made one before the next commit: cleanup may have kept that."""
+    """Find a state with the same rows, if maintenance made one before the next commit: cleanup may have kept it."""
     versions = manifest.rows.versions(lance_branch(commit.branch))
-    for one in versions:
-        if one.version <= commit.manifest_version:
+    for past_version in versions:
+        if past_version.version <= commit.manifest_version:
             continue
         # A version of an earlier branch of the name is not read.
         with suppress(HistoryReclaimed):
-            state = manifest.past(commit.branch, one.version)
+            state = manifest.past(commit.branch, past_version.version)
             if state.head is not None and state.head.id == commit.id:
                 return state
             break
@@ -133,7 +133,7 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
     When the branch of a commit is gone, the copy that a merge brought is the answer.
     """
     merged: dict[CommitId, GraphCommit] = {}
-    found: dict[CommitId, GraphCommit] = {}
+    commits: dict[CommitId, GraphCommit] = {}
     refs = manifest.rows.branches()
     incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(ref): refs[ref].incarnation for ref in sorted(refs)
@@ -151,15 +151,15 @@ def find_commit(manifest: Manifest, name: str) -> GraphCommit:
             merged[copy.id] = copy
         commit = state.lineage.find(name)
         if commit is not None:
-            found[commit.id] = commit
+            commits[commit.id] = commit
             if commit.id == name:
                 return commit
-    found = merged | found
-    if not found:
+    commits = merged | commits
+    if not commits:
         tag = find_tag(manifest.current(MAIN), name)
         if tag is None or tag.commit is None:
             raise commit_not_found(name)
         return find_commit(manifest, tag.commit)
-    if len(found) > 1:
-        raise ambiguous(name, found.values())
-    return next(iter(found.values()))
+    if len(commits) > 1:
+        raise ambiguous(name, commits.values())
+    return next(iter(commits.values()))

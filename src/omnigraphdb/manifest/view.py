@@ -38,7 +38,7 @@ class View:
 
     @property
     def catalog(self) -> Catalog:
-        """The types of the graph as they are now, whatever time is read."""
+        """The types of the graph as they are now, also in a view of the past."""
         return self.accepted.catalog
 
     @property
@@ -88,9 +88,9 @@ def capture(
     """Capture a branch as it is now, or as it was at a point of its history; from afar, both its parts `at_once`."""
     if at is None:
         read = _read_at_once if at_once else _read_in_order
-        (accepted, state), known = read(manifest, contracts, branch), views.get(branch)
-        if known is not None and known.accepted is accepted and known.state is state:
-            return known
+        (accepted, state), cached = read(manifest, contracts, branch), views.get(branch)
+        if cached is not None and cached.accepted is accepted and cached.state is state:
+            return cached
         seen = View(branch=branch, accepted=accepted, state=state)
         return views.put(branch, _capture_steady(manifest, contracts, seen))
     accepted = contracts.current()
@@ -101,11 +101,11 @@ def capture(
 
 
 def find_unmoved(manifest: Manifest, contracts: AcceptedSchemas, views: Views) -> View | None:
-    """Give the last view of main, if neither its schema nor its tables moved since; nothing is read."""
-    known = views.get(MAIN)
-    if known is None or known.accepted is not contracts.find_unchanged():
+    """Return the last view of main, if neither its schema nor its tables moved since; nothing is read."""
+    cached = views.get(MAIN)
+    if cached is None or cached.accepted is not contracts.find_unchanged():
         return None
-    return known if known.state is manifest.find_unmoved() else None
+    return cached if cached.state is manifest.find_unmoved() else None
 
 
 def _read_in_order(
@@ -119,25 +119,25 @@ def _read_at_once(
     manifest: Manifest, contracts: AcceptedSchemas, branch: BranchName
 ) -> tuple[AcceptedSchema, BranchState]:
     """Read both at the same time while the schema stays as it was; the tables of a new schema are read after it."""
-    known = contracts.cached
-    if known is None:
+    cached = contracts.cached
+    if cached is None:
         return _read_in_order(manifest, contracts, branch)
     with ThreadPoolExecutor(1, "omnigraph-view") as threads:
-        reading = threads.submit(carry_context(contracts.current))
+        future = threads.submit(carry_context(contracts.current))
         try:
             state = manifest.current(branch)
         except OmniError:
-            # What is wrong with the schema is said first.
-            reading.result()
+            # Errors of the schema come first.
+            future.result()
             raise
-        accepted = reading.result()
-    return accepted, state if accepted is known else manifest.current(branch)
+        accepted = future.result()
+    return accepted, state if accepted is cached else manifest.current(branch)
 
 
 def _contract_of(
     manifest: Manifest, contracts: AcceptedSchemas, state: BranchState
 ) -> Contract | None:
-    """Find the schema of a past state: the one that the first schema change since then replaced."""
+    """Find the schema of a past state: the first schema change since then replaced it."""
     for commit in manifest.current(MAIN).lineage.commits:
         if commit.kind in SCHEMA_COMMITS and state.shows(commit.id) is None:
             replaced = contracts.replaced_by(commit)
@@ -148,16 +148,16 @@ def _contract_of(
 
 def _capture_steady(manifest: Manifest, contracts: AcceptedSchemas, view: View) -> View:
     """Capture schema and tables of one moment; waits while a schema change is published and its files are not in place."""
-    branch, still = view.branch, 0
+    branch, steady_rounds = view.branch, 0
     for _ in range(CONTRACT_LOOKS_MAX):
         is_settled = not may_be_amid_change(view) or _is_steady(view, contracts)
-        if is_settled or still == CONTRACT_ROUNDS_MAX:
+        if is_settled or steady_rounds == CONTRACT_ROUNDS_MAX:
             break
         manifest.runtime.wait(CONTRACT_WAIT_SECONDS)
         seen, view = view, _read_view(manifest, contracts, branch)
         # Changes that follow one another restart the count of rounds; a change that stands still ends the wait.
-        is_still = view.accepted is seen.accepted and view.state is seen.state
-        still = still + 1 if is_still else 0
+        is_steady = view.accepted is seen.accepted and view.state is seen.state
+        steady_rounds = steady_rounds + 1 if is_steady else 0
     if not _belong_together(view):
         raise RecoveryRequired(
             "unknown",
@@ -197,16 +197,16 @@ def by_identity(snapshot: Snapshot, contract: Contract) -> Snapshot:
 
     A table whose key belongs to another type now is not shown; a table of no present type keeps its key.
     """
-    now = {stored.path: key for key, stored in contract.stored_tables.items()}
+    current_keys = {stored.path: key for key, stored in contract.stored_tables.items()}
     if all(
-        now.get(entry.at.path, key if key not in contract.stored_tables else None) == key
+        current_keys.get(entry.at.path, key if key not in contract.stored_tables else None) == key
         for key, entry in snapshot.entries.items()
     ):
         return snapshot
-    found = {
-        now.get(entry.at.path, key): entry
+    entries_by_key = {
+        current_keys.get(entry.at.path, key): entry
         for key, entry in snapshot.entries.items()
-        if entry.at.path in now or key not in contract.stored_tables
+        if entry.at.path in current_keys or key not in contract.stored_tables
     }
-    entries = {key: replace(found[key], table_key=key) for key in sorted(found)}
+    entries = {key: replace(entries_by_key[key], table_key=key) for key in sorted(entries_by_key)}
     return replace(snapshot, entries=entries)

@@ -59,8 +59,8 @@ def is_mutation(source: Source, name: str | None = None) -> bool:
     """Whether the named query of a text, or its only one, writes; a text that cannot be read does not."""
     file, _ = parse_findings(source)
     queries = () if file is None else file.queries
-    chosen = [one for one in queries if name is None or one.name.text == name]
-    return len(chosen) == 1 and chosen[0].is_mutation
+    matches = [query for query in queries if name is None or query.name.text == name]
+    return len(matches) == 1 and matches[0].is_mutation
 
 
 def choose(

@@ -29,8 +29,8 @@ from omnigraphdb.values import dataclass, replace
 def check_assignments(
     written: tuple[tree.PropertyMatch, ...], target: Target, scope: Scope, context: Context
 ) -> tuple[Assign, ...]:
-    """Check what a statement assigns, each property once."""
-    found: list[Assign] = []
+    """Check the assignments of a statement, each property once."""
+    assignments: list[Assign] = []
     seen: set[str] = set()
     for assignment in written:
         name = assignment.name
@@ -48,8 +48,10 @@ def check_assignments(
         value = _check_assigned(assignment.value, target_property, scope, context)
         if value is not None:
             column = target.column_of(name.text)
-            found.append(Assign(property=column, value=value, type=expected, span=assignment.span))
-    return tuple(found)
+            assignments.append(
+                Assign(property=column, value=value, type=expected, span=assignment.span)
+            )
+    return tuple(assignments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,14 @@ class TargetProperty:
         return f"{self.target.name}.{self.name}"
 
     def report(
-        self, code: str, span: Span, message: str, context: Context, found: Const | None = None
+        self, code: str, span: Span, message: str, context: Context, literal: Const | None = None
     ) -> None:
-        """Report a problem of this property; `found` is the literal to mend, if it is one."""
+        """Report a problem of this property; `literal` is the literal to mend, if there is one."""
         context.findings.report(
             code,
             span,
             message,
-            fix=suggest_date_literal(found, self.type) if found else None,
+            fix=suggest_date_literal(literal, self.type) if literal else None,
             type_name=self.target.name,
             property_name=self.name,
         )
@@ -96,95 +98,99 @@ def find_target_property(
 def _check_assigned(
     expr: tree.Expr, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
-    found = check_plain_value(expr, target_property, scope, context)
-    if found is None:
+    operand = check_plain_value(expr, target_property, scope, context)
+    if operand is None:
         return None
-    if isinstance(found, EntityRef):
-        return _check_end(expr, found, target_property, context)
-    if is_key_value(found, target_property):
-        return make_id(found, target_property)
-    if isinstance(found, Const) and not is_duration(found):
-        return _fit_constant(found, target_property, context)
-    if not is_duration(found) and storable(found.type, target_property.type):
-        return found
-    report_mismatch(expr, found, target_property, context)
+    if isinstance(operand, EntityRef):
+        return _check_end(expr, operand, target_property, context)
+    if is_key_value(operand, target_property):
+        return make_id(operand, target_property)
+    if isinstance(operand, Const) and not is_duration(operand):
+        return _fit_constant(operand, target_property, context)
+    if not is_duration(operand) and storable(operand.type, target_property.type):
+        return operand
+    report_mismatch(expr, operand, target_property, context)
     return None
 
 
 def _check_end(
-    expr: tree.Expr, found: EntityRef, target_property: TargetProperty, context: Context
+    expr: tree.Expr, entity: EntityRef, target_property: TargetProperty, context: Context
 ) -> Operand | None:
     """Check a variable of the match: it is the node at an end of an edge, elsewhere `id($v)` gives its text."""
-    variable = context.variables[found.variable]
+    variable = context.variables[entity.variable]
     is_node = variable.kind is VariableKind.NODE and variable.type_name == target_property.node
     if is_node:
-        return found
-    wanted = f"a {target_property.node}" if target_property.node else str(target_property.type)
+        return entity
+    expected = f"a {target_property.node}" if target_property.node else str(target_property.type)
     target_property.report(
         "T7",
         expr.span,
-        f"'{target_property.label}' is {wanted}, '{render_expression(expr)}' is {render_type(found, context)};"
+        f"'{target_property.label}' is {expected}, '{render_expression(expr)}' is {render_type(entity, context)};"
         " id($v) gives the id of an entity",
         context,
     )
     return None
 
 
-def is_key_value(found: Operand, target_property: TargetProperty) -> bool:
+def is_key_value(operand: Operand, target_property: TargetProperty) -> bool:
     """Whether a value of an end is of the type of the key, not the text of an id."""
     key = target_property.key
-    if key is None or key.is_text or (isinstance(found, Const) and found.value is None):
+    if key is None or key.is_text or (isinstance(operand, Const) and operand.value is None):
         return False
-    if isinstance(found, Const):
-        return storable(found.type, key) and not isinstance(fit(found.value, key), Misfit)
+    if isinstance(operand, Const):
+        return storable(operand.type, key) and not isinstance(fit(operand.value, key), Misfit)
     # Any other value becomes an id by its own type, so that type must spell values as the key does.
-    is_plain = found.type.is_plain
+    is_plain = operand.type.is_plain
     return is_plain and (
-        found.type.scalar is key.scalar or {found.type.scalar, key.scalar} <= INTEGERS
+        operand.type.scalar is key.scalar or {operand.type.scalar, key.scalar} <= INTEGERS
     )
 
 
-def make_id(found: Operand, target_property: TargetProperty) -> Operand:
-    """The id that a literal stands for; any other value becomes an id when it is known."""
-    if not isinstance(found, Const) or target_property.key is None:
-        return found
+def make_id(operand: Operand, target_property: TargetProperty) -> Operand:
+    """Return the id that a literal stands for; any other value becomes an id when it is known."""
+    if not isinstance(operand, Const) or target_property.key is None:
+        return operand
     return replace(
-        found, value=key_text(fit(found.value, target_property.key), target_property.key), type=ID
+        operand,
+        value=key_text(fit(operand.value, target_property.key), target_property.key),
+        type=ID,
     )
 
 
-def _fit_constant(found: Const, target_property: TargetProperty, context: Context) -> Const | None:
-    problem = _literal_problem(found, target_property.type)
+def _fit_constant(
+    constant: Const, target_property: TargetProperty, context: Context
+) -> Const | None:
+    problem = _literal_problem(constant, target_property.type)
     if problem is None:
-        value = fit(found.value, target_property.type)
+        value = fit(constant.value, target_property.type)
         if not isinstance(value, Misfit):
-            return replace(found, value=value, type=target_property.type)
+            return replace(constant, value=value, type=target_property.type)
         problem = value.rule, value.reason
     code, reason = problem
     target_property.report(
         code,
-        found.span,
+        constant.span,
         f"'{target_property.label}' is {target_property.type}, {reason}",
         context,
-        found,
+        constant,
     )
     return None
 
 
-def _literal_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    if found.value is None or (found.value == () and expected.is_list):
+def _literal_problem(constant: Const, expected: PropertyType) -> tuple[str, str] | None:
+    if constant.value is None or (constant.value == () and expected.is_list):
         return None
-    if expected.is_vector and found.type.is_list:
-        return _vector_problem(found, expected)
-    if not storable(found.type, expected):
-        return "T3", f"got {found.type} '{shorten(found.value)}'"
-    return enum_problem(found, expected)
+    if expected.is_vector and constant.type.is_list:
+        return _vector_problem(constant, expected)
+    if not storable(constant.type, expected):
+        return "T3", f"got {constant.type} '{shorten(constant.value)}'"
+    return enum_problem(constant, expected)
 
 
-def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    items = found.value if isinstance(found.value, tuple) else ()
-    if items and not comparable(item_type(found.type), item_type(expected)):
-        return "T3", f"got {found.type}"
+def _vector_problem(constant: Const, expected: PropertyType) -> tuple[str, str] | None:
+    items = constant.value if isinstance(constant.value, tuple) else ()
+    if items and not comparable(item_type(constant.type), item_type(expected)):
+        return "T3", f"got {constant.type}"
     if len(items) != expected.dimension:
         return "T3", f"got a list of {len(items)} numbers"
     return None
@@ -193,15 +199,15 @@ def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str] | N
 def check_plain_value(
     expr: tree.Expr, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
-    """Check a value, not yet compared with what the property takes."""
+    """Check a value, before it is compared with the type of the property."""
     match expr:
         case tree.LiteralExpr():
             return read_constant(expr, context.findings)
         case tree.VariableExpr() if expr.name in context.params:
             return check_parameter(expr, context)
         case tree.VariableExpr() if scope.find(expr.name) is None:
-            known = [*context.params, *(name for name in scope.visible() if name)]
-            reason = list_alternatives(expr.name, known, "known here")
+            names = [*context.params, *(name for name in scope.visible() if name)]
+            reason = list_alternatives(expr.name, names, "known here")
             message = f"'${expr.name}' is neither a declared parameter nor bound here{reason}"
             target_property.report("T14", expr.span, message, context)
             return None
@@ -216,22 +222,22 @@ def check_plain_value(
 def _refuse_words(
     expr: tree.Expr, target_property: TargetProperty, scope: Scope, context: Context
 ) -> bool:
-    """Report bare words that name no value of a stage or a list; tell whether there was any."""
-    leaves = (one for one in tree.list_leaves(expr) if isinstance(one, tree.AliasExpr))
-    unknown = [one for one in leaves if scope.find_scalar(one.name) is None]
-    for one in unknown:
-        message, fix = f"'{one.name}' is a bare word, and a value has none", None
-        if target_property.target.type_of(one.name) is not None:
-            fix = f"$.{one.name}"
+    """Report bare words that name no value of a stage or a list; return whether there was any."""
+    leaves = (word for word in tree.list_leaves(expr) if isinstance(word, tree.AliasExpr))
+    unknown = [word for word in leaves if scope.find_scalar(word.name) is None]
+    for word in unknown:
+        message, fix = f"'{word.name}' is a bare word, and a value has none", None
+        if target_property.target.type_of(word.name) is not None:
+            fix = f"$.{word.name}"
             message += f"; the property of the row, as it was before, is '{fix}'"
-        context.findings.report("T36", one.span, message, fix=fix)
+        context.findings.report("T36", word.span, message, fix=fix)
     return bool(unknown)
 
 
 def report_mismatch(
-    expr: tree.Expr, found: Operand, target_property: TargetProperty, context: Context
+    expr: tree.Expr, operand: Operand, target_property: TargetProperty, context: Context
 ) -> None:
     """Report a value of a type that the property does not take."""
-    actual = "a duration" if is_duration(found) else render_type(found, context)
+    actual = "a duration" if is_duration(operand) else render_type(operand, context)
     message = f"'{target_property.label}' is {target_property.type}, '{render_expression(expr)}' is {actual}"
     target_property.report("T7", expr.span, message, context)

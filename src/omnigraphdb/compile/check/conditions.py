@@ -1,4 +1,4 @@
-"""Values and conditions: every expression of a query, typed; what is wrong is reported."""
+"""Checks of values and conditions: every expression of a query gets a type, every error is reported."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _TRUE = Const(value=True, type=TRUTH)
 
 
 def check_condition(written: tree.Expr, scope: Scope, context: Context) -> Condition | None:
-    """Check an expression that must be true, false or unknown; None when it was wrong and is reported."""
+    """Check an expression that must be true, false or unknown; return None when it has an error, which is reported."""
     match written:
         case tree.Compare():
             return _check_comparison(written, scope, context)
@@ -111,17 +111,17 @@ def _check_parts(
 
 def _check_truth(written: tree.Expr, scope: Scope, context: Context) -> Condition | None:
     """Check a value that stands as a condition."""
-    found = check_value(written, scope, context)
-    if found is None:
+    operand = check_value(written, scope, context)
+    if operand is None:
         return None
-    if found.type.is_plain and found.type.scalar is Scalar.BOOL and not is_nothing(found):
-        return Compare(left=found, op="=", right=_TRUE)
+    if operand.type.is_plain and operand.type.scalar is Scalar.BOOL and not is_nothing(operand):
+        return Compare(left=operand, op="=", right=_TRUE)
     context.findings.report(
         "T50",
         written.span,
-        f"'{render_expression(written)}' is {render_type(found, context)}, and a condition is a Bool:"
+        f"'{render_expression(written)}' is {render_type(operand, context)}, and a condition is a Bool:"
         " compare it with something",
-        # A literal null is no value that could be asked whether it is one.
+        # A literal null cannot be tested for null.
         fix=None if is_null(written) else f"{render_expression(written)} is not null",
     )
     return None
@@ -204,8 +204,8 @@ def _same_kind(left: Operand, right: Operand, context: Context) -> bool:
     """Whether both are entities that may be of one type."""
     if not isinstance(left, EntityRef) or not isinstance(right, EntityRef):
         return False
-    one, other = context.variables[left.variable], context.variables[right.variable]
-    return one.kind is other.kind and not set(one.types).isdisjoint(other.types)
+    variable, other = context.variables[left.variable], context.variables[right.variable]
+    return variable.kind is other.kind and not set(variable.types).isdisjoint(other.types)
 
 
 def _mismatch(written: tree.Compare, left: Operand, right: Operand, context: Context) -> None:
@@ -230,88 +230,88 @@ def _expectation(op: str) -> str:
             return f"'{op}' compares two scalars of one type, or two numbers"
 
 
-def _check_pattern(written: tree.Expr, found: Operand, context: Context) -> bool:
+def _check_pattern(written: tree.Expr, operand: Operand, context: Context) -> bool:
     """Check the regular expression of `matches`: the same for all rows, and of linear time."""
-    if isinstance(found, ParamRef):
+    if isinstance(operand, ParamRef):
         return True
-    if not isinstance(found, Const):
+    if not isinstance(operand, Const):
         message = (
             "the regular expression of 'matches' is a literal or a parameter, the same for all rows"
         )
         context.findings.report("T54", written.span, message)
         return False
-    problem = find_pattern_problem(str(found.value))
+    problem = find_pattern_problem(str(operand.value))
     if problem is not None:
         context.findings.report("T54", written.span, problem)
     return problem is None
 
 
 def find_pattern_problem(pattern: str) -> str | None:
-    """Why a text is no regular expression of linear time; None when it is one."""
+    """Return the reason why a text is not a regular expression of linear time, else None."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        return f"this is no regular expression (RE2, of linear time): {error}"
+        return f"this is not a regular expression (RE2, of linear time): {error}"
     return None
 
 
 def _check_null_test(written: tree.IsNull, scope: Scope, context: Context) -> IsNull | None:
-    found = _check_compared(written.operand, scope, context)
-    if found is None or _refuse_blob(found, context):
+    operand = _check_compared(written.operand, scope, context)
+    if operand is None or _refuse_blob(operand, context):
         return None
-    return IsNull(operand=found, negated=written.negated)
+    return IsNull(operand=operand, negated=written.negated)
 
 
-def _refuse_blob(found: Operand, context: Context) -> bool:
-    return isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context)
+def _refuse_blob(operand: Operand, context: Context) -> bool:
+    return isinstance(operand, PropertyRef | ParamRef) and refuse_blob(operand, context)
 
 
 # ---- lists and ranges
 
 
 def _check_membership(written: tree.InList, scope: Scope, context: Context) -> Condition | None:
-    found = check_value(written.operand, scope, context)
-    if found is None or _refuse_blob(found, context):
+    operand = check_value(written.operand, scope, context)
+    if operand is None or _refuse_blob(operand, context):
         return None
     if isinstance(written.choices, tree.ListExpr):
-        return _check_listed(written, written.choices, found, scope, context)
+        return _check_listed(written, written.choices, operand, scope, context)
     choices = check_value(written.choices, scope, context)
     if choices is None:
         return None
-    if _is_empty_list(choices) or member_of(found.type, choices.type):
+    if _is_empty_list(choices) or member_of(operand.type, choices.type):
         if isinstance(choices, Const | ParamRef):
-            return InList(operand=found, choices=choices)
-        return Compare(left=choices, op="contains", right=found)
-    _not_a_member(written, found, choices, context)
+            return InList(operand=operand, choices=choices)
+        return Compare(left=choices, op="contains", right=operand)
+    _not_a_member(written, operand, choices, context)
     return None
 
 
 def _check_listed(
-    written: tree.InList, listed: tree.ListExpr, found: Operand, scope: Scope, context: Context
+    written: tree.InList, listed: tree.ListExpr, operand: Operand, scope: Scope, context: Context
 ) -> Condition | None:
-    """A list of values that are not all literals: one equality for each."""
+    """Check a list of values that are not all literals: one equality for each."""
     items = [check_value(item, scope, context) for item in listed.items]
     parts: list[Condition] = []
     for item in items:
         if item is None:
             return None
-        if not comparable(found.type, item.type):
-            _not_a_member(written, found, item, context)
+        if not comparable(operand.type, item.type):
+            _not_a_member(written, operand, item, context)
             return None
-        parts.append(Compare(left=found, op="=", right=item))
+        parts.append(Compare(left=operand, op="=", right=item))
     return AnyOf(parts=tuple(parts)) if len(parts) > 1 else parts[0]
 
 
-def _is_empty_list(found: Operand) -> bool:
+def _is_empty_list(operand: Operand) -> bool:
     """Whether this is the literal `[]`, which holds items of no type."""
-    return isinstance(found, Const) and found.value == ()
+    return isinstance(operand, Const) and operand.value == ()
 
 
-def _not_a_member(written: tree.InList, found: Operand, other: Operand, context: Context) -> None:
+def _not_a_member(written: tree.InList, operand: Operand, other: Operand, context: Context) -> None:
     context.findings.report(
         "T7",
         written.span,
-        f"'{render_expression(written.operand)}' is {render_type(found, context)} and"
+        f"'{render_expression(written.operand)}' is {render_type(operand, context)} and"
         f" '{render_expression(written.choices)}' is {render_type(other, context)}:"
         " 'in' takes a scalar and a list of its type",
     )
@@ -325,10 +325,10 @@ def _check_range(written: tree.Between, scope: Scope, context: Context) -> Condi
     parts = []
     for op, bound in bounds:
         test = tree.Compare(left=written.operand, op=op, right=bound, span=written.span)
-        found = _check_comparison(test, scope, context)
-        if found is None:
+        condition = _check_comparison(test, scope, context)
+        if condition is None:
             return None
-        parts.append(found)
+        parts.append(condition)
     return AllOf(parts=tuple(parts))
 
 
@@ -336,7 +336,7 @@ def _check_range(written: tree.Between, scope: Scope, context: Context) -> Condi
 
 
 def check_value(expr: tree.Expr, scope: Scope, context: Context) -> Operand | None:
-    """Check an expression that is one value of a row; None when it was wrong and is reported."""
+    """Check an expression that is one value of a row; return None when it has an error, which is reported."""
     match expr:
         case tree.LiteralExpr() | tree.VariableExpr() | tree.PropertyExpr() | tree.NowExpr():
             return check_operand(expr, scope, context)
@@ -381,7 +381,7 @@ def check_value(expr: tree.Expr, scope: Scope, context: Context) -> Operand | No
 
 
 def make_truth(condition: Condition) -> Operand:
-    """A condition as a value; a Bool that was compared with true is that Bool."""
+    """Return a condition as a value; a comparison of a Bool with true becomes that Bool."""
     match condition:
         case Compare(left=left, op="=", right=right) if right is _TRUE:
             return left
@@ -390,21 +390,21 @@ def make_truth(condition: Condition) -> Operand:
 
 
 def _check_alias(expr: tree.AliasExpr, scope: Scope, context: Context) -> Operand | None:
-    found: ItemExpr | None
+    item: ItemExpr | None
     if scope.aliases is not None and expr.name in scope.aliases:
-        found = scope.aliases[expr.name]
-        if found is None or (not isinstance(found, TextMatch) and hasattr(found, "type")):
-            return found  # type: ignore[return-value]
+        item = scope.aliases[expr.name]
+        if item is None or (not isinstance(item, TextMatch) and hasattr(item, "type")):
+            return item  # type: ignore[return-value]
         message = f"'{expr.name}' is a ranking or a search; order by it, or put it into the match"
         context.findings.report("T38", expr.span, message)
         return None
     scalar = scope.find_scalar(expr.name)
     if scalar is not None:
         return scalar
-    where = "a filter compares properties, parameters and literals"
+    hint = "a filter compares properties, parameters and literals"
     if scope.aliases is not None:
-        where = "only an item above it that has this name with 'as' can be meant"
-    context.findings.report("T36", expr.span, f"'{expr.name}' is a bare word; {where}")
+        hint = "only an item above it that has this name with 'as' can be meant"
+    context.findings.report("T36", expr.span, f"'{expr.name}' is a bare word; {hint}")
     return None
 
 
@@ -416,13 +416,13 @@ def _check_arithmetic(expr: tree.Arithmetic, scope: Scope, context: Context) -> 
         message = f"an expression has more than {EXPRESSION_STEPS_MAX} operators in a row"
         context.findings.report("T56", expr.span, message)
         return None
-    found = check_value(expr.first, scope, context)
+    left = check_value(expr.first, scope, context)
     for op, part in expr.steps:
         right = check_value(part, scope, context)
-        if found is None or right is None:
+        if left is None or right is None:
             return None
-        found = _combine(op, found, right, expr, context)
-    return found
+        left = _combine(op, left, right, expr, context)
+    return left
 
 
 def _combine(
@@ -443,10 +443,10 @@ def _combine(
     return Call(function=op, arguments=(left, right), type=result, span=expr.span)
 
 
-def _describe(found: Operand, context: Context) -> str:
-    if is_nothing(found):
+def _describe(operand: Operand, context: Context) -> str:
+    if is_nothing(operand):
         return "null"
-    return "a duration" if is_duration(found) else render_type(found, context)
+    return "a duration" if is_duration(operand) else render_type(operand, context)
 
 
 # ---- functions
@@ -469,9 +469,9 @@ def _check_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand 
 def _check_arguments(
     expr: tree.CallExpr, scope: Scope, context: Context
 ) -> tuple[Operand, ...] | None:
-    found = [check_value(one, scope, context) for one in expr.arguments]
-    known = tuple(one for one in found if one is not None)
-    return known if len(known) == len(found) else None
+    operands = [check_value(argument, scope, context) for argument in expr.arguments]
+    arguments = tuple(operand for operand in operands if operand is not None)
+    return arguments if len(arguments) == len(operands) else None
 
 
 def _check_plain_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Operand | None:
@@ -481,7 +481,7 @@ def _check_plain_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Op
     assert expr.function in RULES, "the parser knows no other function"
     result = type_call(expr.function, arguments)
     if isinstance(result, str) or any(map(is_duration, arguments)):
-        got = ", ".join(_describe(one, context) for one in arguments) or "nothing"
+        got = ", ".join(_describe(argument, context) for argument in arguments) or "nothing"
         context.findings.report("T52", expr.span, f"{expr.function} takes {result}; it has {got}")
         return None
     return Call(function=expr.function, arguments=arguments, type=result, span=expr.span)
@@ -490,9 +490,9 @@ def _check_plain_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Op
 def _check_duration(expr: tree.CallExpr, context: Context) -> Operand | None:
     match expr.arguments:
         case (tree.LiteralExpr(form="string", value=str() as text),):
-            found = parse_duration(text)
-            if found is not None:
-                return Const(value=found, type=TEXT, span=expr.span)
+            duration = parse_duration(text)
+            if duration is not None:
+                return Const(value=duration, type=TEXT, span=expr.span)
         case _:
             pass
     context.findings.report(
@@ -512,8 +512,8 @@ def _check_entity_call(expr: tree.CallExpr, scope: Scope, context: Context) -> O
     argument = expr.arguments[0] if len(expr.arguments) == 1 else None
     bound = scope.find(argument.name) if isinstance(argument, tree.VariableExpr) else None
     if bound is None or (bound.variable is None and argument is None):
-        what = "an edge variable" if expr.function in _ENDS else "a variable of the pattern"
-        message = f"{expr.function} takes {what}, such as {expr.function}($x)"
+        expected = "an edge variable" if expr.function in _ENDS else "a variable of the pattern"
+        message = f"{expr.function} takes {expected}, such as {expr.function}($x)"
         context.findings.report("T52", expr.span, message)
         return None
     if bound.variable is None:
@@ -599,7 +599,7 @@ def _check_path_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Ope
         )
         context.findings.report("T69", expr.span, message)
         return None
-    found = PathValue(
+    path = PathValue(
         variable=bound.variable.name,
         function=expr.function,  # type: ignore[arg-type]
         walked=bound.walked.name,
@@ -607,27 +607,27 @@ def _check_path_call(expr: tree.CallExpr, scope: Scope, context: Context) -> Ope
         span=expr.span,
     )
     if expr.function == "hops":
-        return found
+        return path
     if expr.function == "nodes":
-        return replace(found, type=replace(TEXT, is_list=True, nullable=bound.nullable))
-    return _list_edges(expr, found, Bound(bound.walked), context)
+        return replace(path, type=replace(TEXT, is_list=True, nullable=bound.nullable))
+    return _list_edges(expr, path, Bound(bound.walked), context)
 
 
-def _list_edges(expr: tree.CallExpr, found: PathValue, walked: Bound, context: Context) -> Operand:
-    """The edges of a path as structs, which tell their type where there are several."""
+def _list_edges(expr: tree.CallExpr, path: PathValue, walked: Bound, context: Context) -> Operand:
+    """Return the edges of a path as structs; they have a field `type` where the path has several types."""
     assert walked.variable is not None
     entity = EntityRef(variable=walked.variable.name, type=TEXT, span=expr.span)
-    whole = _make_struct(expr, entity, walked, context)
-    assert isinstance(whole, Call), "an entity as a struct is a call"
-    fields, arguments = whole.type.fields, whole.arguments
+    struct = _make_struct(expr, entity, walked, context)
+    assert isinstance(struct, Call), "an entity as a struct is a call"
+    fields, arguments = struct.type.fields, struct.arguments
     if is_mixed(walked.variable.type_name):
         names = name_types(walked.variable, context.catalog)
         kind = Call(function="type", arguments=(entity, names), type=TEXT, span=expr.span)
         fields, arguments = (("type", TEXT), *fields), (kind, *arguments)
     return replace(
-        found,
-        argument=replace(whole, arguments=arguments, type=replace(whole.type, fields=fields)),
-        type=replace(whole.type, fields=fields, is_list=True, nullable=found.type.nullable),
+        path,
+        argument=replace(struct, arguments=arguments, type=replace(struct.type, fields=fields)),
+        type=replace(struct.type, fields=fields, is_list=True, nullable=path.type.nullable),
     )
 
 
@@ -637,26 +637,26 @@ def _check_path_aggregate(
     """Check an aggregate over the edges of a path, which is a value of its row."""
     paths = find_aggregated_paths(expr, scope)
     leaves = tree.list_leaves(expr.argument)
-    others = {one.variable for one in leaves if isinstance(one, tree.PropertyExpr)} - {*paths}
+    others = {leaf.variable for leaf in leaves if isinstance(leaf, tree.PropertyExpr)} - {*paths}
     if len(paths) > 1 or others:
-        names = ", ".join(f"${one}" for one in sorted({*paths, *others}))
+        names = ", ".join(f"${variable}" for variable in sorted({*paths, *others}))
         message = f"{expr.function} of a path is about its edges alone, this one reads {names}"
         context.findings.report("T69", expr.span, message)
         return None
     ((name, bound),) = paths.items()
-    found = check_aggregate(expr, Scope(names={name: Bound(bound.walked)}), context)
-    if found is None:
+    aggregate = check_aggregate(expr, Scope(names={name: Bound(bound.walked)}), context)
+    if aggregate is None:
         return None
     assert bound.variable is not None
     assert bound.walked is not None
     return PathValue(
         variable=bound.variable.name,
-        function=found.function,
+        function=aggregate.function,
         walked=bound.walked.name,
-        argument=found.argument,
-        type=replace(found.type, nullable=found.type.nullable or bound.nullable),
-        distinct=found.distinct,
-        fraction=found.fraction,
+        argument=aggregate.argument,
+        type=replace(aggregate.type, nullable=aggregate.type.nullable or bound.nullable),
+        distinct=aggregate.distinct,
+        fraction=aggregate.fraction,
         span=expr.span,
     )
 
@@ -669,40 +669,40 @@ def _check_case(expr: tree.CaseExpr, scope: Scope, context: Context) -> Operand 
     results = [result for _, result in expr.branches]
     if expr.otherwise is not None:
         results.append(expr.otherwise)
-    found = _check_choice(expr, "case", results, scope, context)
-    known = [make_truth(test) for test in tests if test is not None]
-    if found is None or len(known) < len(tests):
+    choice = _check_choice(expr, "case", results, scope, context)
+    truths = [make_truth(test) for test in tests if test is not None]
+    if choice is None or len(truths) < len(tests):
         return None
-    assert isinstance(found, Call)
-    nullable = found.type.nullable or expr.otherwise is None
+    assert isinstance(choice, Call)
+    nullable = choice.type.nullable or expr.otherwise is None
     return replace(
-        found, arguments=(*known, *found.arguments), type=replace(found.type, nullable=nullable)
+        choice, arguments=(*truths, *choice.arguments), type=replace(choice.type, nullable=nullable)
     )
 
 
 def _check_choice(
     expr: tree.Expr, function: str, written: Sequence[tree.Expr], scope: Scope, context: Context
 ) -> Operand | None:
-    """Check values of which one is taken: they need a type that holds them all."""
-    found = [check_value(one, scope, context) for one in written]
-    values = [one for one in found if one is not None]
-    if len(values) < len(found):
+    """Check values from which `function` selects one: they need a type that holds them all."""
+    operands = [check_value(part, scope, context) for part in written]
+    values = [operand for operand in operands if operand is not None]
+    if len(values) < len(operands):
         return None
-    typed = [one.type for one in values if not is_nothing(one)]
-    bare = any(isinstance(one, EntityRef) or is_duration(one) for one in values)
-    common = find_common_type(typed) if typed and not bare else None
+    types = [value.type for value in values if not is_nothing(value)]
+    is_bare = any(isinstance(value, EntityRef) or is_duration(value) for value in values)
+    common = find_common_type(types) if types and not is_bare else None
     if common is None:
-        got = ", ".join(dict.fromkeys(_describe(one, context) for one in values)) or "nothing"
+        kinds = ", ".join(dict.fromkeys(_describe(value, context) for value in values)) or "nothing"
         context.findings.report(
             "T53",
             expr.span,
-            f"the values of {function} need one type, these are {got}",
-            label="id($v) gives the id of an entity" if bare else None,
+            f"the values of {function} need one type, these are {kinds}",
+            label="id($v) gives the id of an entity" if is_bare else None,
         )
         return None
-    nullable = [one.type.nullable or is_nothing(one) for one in values]
+    nullable = [value.type.nullable or is_nothing(value) for value in values]
     result = replace(common, nullable=all(nullable) if function == "coalesce" else any(nullable))
-    arguments = tuple(give_type(one, common) for one in values)
+    arguments = tuple(give_type(value, common) for value in values)
     return Call(function=function, arguments=arguments, type=result, span=expr.span)
 
 
@@ -744,20 +744,20 @@ def _check_aggregated(expr: tree.AggregateExpr, scope: Scope, context: Context) 
         message = f"an aggregate stands inside {expr.function}; aggregates cannot nest"
         context.findings.report("T36", expr.argument.span, message)
         return None
-    found = check_value(expr.argument, scope, context)
-    if found is None or _refuse_blob(found, context):
+    operand = check_value(expr.argument, scope, context)
+    if operand is None or _refuse_blob(operand, context):
         return None
-    if has_aggregate(found):
+    if has_aggregate(operand):
         message = (
             f"'{render_expression(expr.argument)}' is an aggregate already; aggregates cannot nest"
         )
         context.findings.report("T36", expr.argument.span, message)
         return None
-    return found
+    return operand
 
 
 def _check_form(expr: tree.AggregateExpr, context: Context) -> bool:
-    """Check what only some aggregates take: `distinct`, and the fraction of a percentile."""
+    """Check the forms that only some aggregates take: `distinct`, and the fraction of a percentile."""
     problem = None
     if expr.distinct and expr.function not in ("count", "collect", "sum", "avg"):
         problem = f"{expr.function} takes no 'distinct'; count, collect, sum and avg do"
@@ -775,12 +775,12 @@ def _check_fraction(
 ) -> Const | ParamRef | None:
     if expr.fraction is None:
         return None
-    found = check_value(expr.fraction, scope, context)
-    match found:
+    fraction = check_value(expr.fraction, scope, context)
+    match fraction:
         case Const(value=int() | float() as value) if 0 <= value <= 1:
-            return found
+            return fraction
         case ParamRef(type=type_) if type_.is_numeric:
-            return found
+            return fraction
         case None:
             return None
         case _:
@@ -798,29 +798,29 @@ _MEAN = PropertyType(scalar=Scalar.F64, nullable=True)
 def _type_aggregate(
     expr: tree.AggregateExpr, argument: Operand, context: Context
 ) -> PropertyType | None:
-    given = argument.type
+    type_ = argument.type
     is_value = not isinstance(argument, EntityRef) and not is_nothing(argument)
-    wanted, fits, result = "a number", is_value and given.is_numeric, _MEAN
+    kinds, fits, result = "a number", is_value and type_.is_numeric, _MEAN
     match expr.function:
         case "count":
             return _COUNT
         case "sum":
-            result = _SUM if given.scalar in INTEGERS else _MEAN
+            result = _SUM if type_.scalar in INTEGERS else _MEAN
         case "avg" | "stddev" | "percentile":
             pass
         case "collect":
-            wanted, fits = "a plain value or a node", given.is_plain and not is_nothing(argument)
-            result = PropertyType(scalar=given.scalar, is_list=True)
+            kinds, fits = "a plain value or a node", type_.is_plain and not is_nothing(argument)
+            result = PropertyType(scalar=type_.scalar, is_list=True)
         case "min" | "max":
-            wanted = "a number, a String, a Date or a DateTime"
-            ordered = given.is_numeric or given.is_text or is_moment(given)
-            fits, result = is_value and ordered, replace(given, nullable=True)
+            kinds = "a number, a String, a Date or a DateTime"
+            ordered = type_.is_numeric or type_.is_text or is_moment(type_)
+            fits, result = is_value and ordered, replace(type_, nullable=True)
     if fits:
         return result
     actual = "null" if is_nothing(argument) else render_type(argument, context)
     context.findings.report(
         "T8",
         expr.argument.span,
-        f"{expr.function} takes {wanted}, '{render_expression(expr.argument)}' is {actual}",
+        f"{expr.function} takes {kinds}, '{render_expression(expr.argument)}' is {actual}",
     )
     return None

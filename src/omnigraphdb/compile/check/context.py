@@ -1,4 +1,4 @@
-"""What every part of the checker knows about the query at hand: variables in scope, parameters, findings."""
+"""The state of the checker for one query: variables in scope, parameters and findings."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,24 +44,24 @@ class Scope:
     parent: "Scope | None" = None
     names: dict[str, Bound] = field(default_factory=dict)
     aliases: "dict[str, ItemExpr | None] | None" = None
-    """The items of a result so far, None for one that was wrong; no dictionary outside of results."""
+    """The items of a result so far, None for an item with an error; no dictionary outside of results."""
     outer: set[str] = field(default_factory=set)
     scalars: "dict[str, Field] | None" = None
     """The values that a stage before leaves by name; None unless this is the scope that a stage left."""
     blocks: "list[BlockValue]" = field(default_factory=list)
-    """What the expressions of this block ask of nested ones."""
+    """The values of nested blocks that the expressions of this block use."""
     uses_outer: bool = False
 
     def find(self, name: str) -> Bound | None:
-        """Look a name up here, then outside; a name found outside is remembered as used."""
+        """Look a name up here, then in the outer scopes; a name of an outer scope is recorded as used."""
         if name in self.names:
             return self.names[name]
-        found = self.parent.find(name) if self.parent and name != ANONYMOUS else None
-        if found is not None:
+        bound = self.parent.find(name) if self.parent and name != ANONYMOUS else None
+        if bound is not None:
             self.uses_outer = True
-            if found.variable is not None:
-                self.outer.add(found.variable.name)
-        return found
+            if bound.variable is not None:
+                self.outer.add(bound.variable.name)
+        return bound
 
     def find_scalar(self, name: str) -> "Field | None":
         """Look up a value that the stage before left; blocks inside do not see it."""
@@ -70,24 +70,24 @@ class Scope:
 
     def is_edge(self, name: str) -> bool:
         """Whether the name stands for an edge here."""
-        found = self.find(name)
+        bound = self.find(name)
         return (
-            found is not None
-            and found.variable is not None
-            and found.variable.kind is VariableKind.EDGE
+            bound is not None
+            and bound.variable is not None
+            and bound.variable.kind is VariableKind.EDGE
         )
 
     def find_path(self, name: str) -> Bound | None:
         """Look up a name that stands for a path here."""
-        found = self.find(name)
-        return None if found is None or found.walked is None else found
+        bound = self.find(name)
+        return None if bound is None or bound.walked is None else bound
 
     def holds(self, name: str) -> bool:
         """Whether the name belongs to this block itself."""
         return name in self.names
 
     def visible(self) -> Iterator[str]:
-        """Every name a clause here may use."""
+        """List every name that a clause here may use."""
         yield from self.names
         if self.parent is not None:
             yield from self.parent.visible()
@@ -95,13 +95,13 @@ class Scope:
 
 @dataclass(slots=True)
 class Namer:
-    """Gives every variable of a query a name of its own."""
+    """The names of the variables of a query; every variable gets a name of its own."""
 
     introduced: Counter[str]
     last: Counter[str] = field(default_factory=Counter)
 
     def block(self) -> str:
-        """Make up a name for what a block comes to; `#` keeps it apart from every column."""
+        """Make up a name for the value of a block; `#` keeps it apart from every column."""
         self.last["#"] += 1
         return f"#block{self.last['#']}"
 
@@ -157,11 +157,11 @@ def aggregates_rows(expr: tree.Expr, scope: Scope) -> bool:
 
 
 def find_aggregated_paths(expr: tree.AggregateExpr, scope: Scope) -> dict[str, Bound]:
-    """The paths whose edges an aggregate is about, by name."""
+    """Return the paths whose edges an aggregate is about, by name."""
     leaves = tree.list_leaves(expr.argument)
-    names = {one.variable for one in leaves if isinstance(one, tree.PropertyExpr)}
-    found = {name: scope.find_path(name) for name in sorted(names)}
-    return {name: bound for name, bound in found.items() if bound is not None}
+    names = {leaf.variable for leaf in leaves if isinstance(leaf, tree.PropertyExpr)}
+    paths = {name: scope.find_path(name) for name in sorted(names)}
+    return {name: bound for name, bound in paths.items() if bound is not None}
 
 
 CheckBlock = Callable[[tree.BlockExpr, "Scope", "Context"], Operand | None]
@@ -179,7 +179,7 @@ class Context:
     check_block: CheckBlock
     """Checks a block inside an expression: patterns hold expressions, and expressions hold patterns."""
     open_forms: set[str] = field(default_factory=set)
-    """What the query says of all types or properties that there are, as it says it: `$v.*`, `--`, an interface."""
+    """The forms of the query that stand for all types or properties, as written: `$v.*`, `--`, an interface."""
 
 
 # ---- blocks
@@ -188,7 +188,7 @@ class Context:
 
 @dataclass(slots=True)
 class Block:
-    """What has been understood of a block so far.
+    """The parts of a block that are checked so far.
 
     `inside` counts the names of the nearest `not` block around, None when there is none; `optional`
     tells that the variables introduced here may be missing.
@@ -211,7 +211,7 @@ class Block:
         return Block(scope=Scope(parent=self.scope), inside=inside, optional=optional)
 
     def pattern(self) -> Pattern:
-        """What the block came to."""
+        """Return the block as a pattern."""
         return Pattern(
             variables=tuple(self.variables),
             outer=frozenset(self.scope.outer),
@@ -232,13 +232,13 @@ class Block:
         for hop in self.hops:
             groups.join(hop.left, hop.right)
         tied = {groups.of(n) for n in groups.names if n in self.binds or n not in own}
-        found = []
+        binds = []
         for hop in self.hops:
             group = groups.of(hop.left)
             if group not in tied:
                 tied.add(group)
-                found.append(Bind(variable=hop.left, type_name=own[hop.left]))
-        return found
+                binds.append(Bind(variable=hop.left, type_name=own[hop.left]))
+        return binds
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ class _Groups:
     names: dict[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> str:
-        """The member that stands for the group of a name."""
+        """Return the member that stands for the group of a name."""
         self.names.setdefault(name, name)
         while (above := self.names[name]) != name:
             self.names[name] = name = self.names[above]

@@ -31,7 +31,7 @@ Simple = tree.LiteralExpr | tree.VariableExpr | tree.PropertyExpr | tree.NowExpr
 
 
 def check_operand(expr: Simple, scope: Scope, context: Context) -> Operand | None:
-    """Resolve an expression that is one value; None when it was wrong and is reported."""
+    """Resolve an expression that is one value; return None when it has an error, which is reported."""
     match expr:
         case tree.LiteralExpr():
             return read_constant(expr, context.findings)
@@ -81,8 +81,10 @@ def check_variable(
     if bound.variable is None:
         return None
     if bound.variable.kind is VariableKind.EDGE:
-        how = f"stands for an edge and has no value by itself; use its properties, ${expr.name}.…"
-        report_edge_misuse(expr.name, expr.span, how, context)
+        problem = (
+            f"stands for an edge and has no value by itself; use its properties, ${expr.name}.…"
+        )
+        report_edge_misuse(expr.name, expr.span, problem, context)
         return None
     if bound.variable.kind is VariableKind.PATH:
         report_path_misuse(expr.name, expr.span, context)
@@ -104,21 +106,21 @@ def check_count_parameter(word: str, expr: tree.VariableExpr, context: Context) 
         message = f"{word} takes an integer or a parameter, '${expr.name}' is not declared{reason}"
         context.findings.report("T25", expr.span, message)
         return None
-    found = check_parameter(expr, context)
-    if found.type.is_plain and found.type.scalar in INTEGERS:
-        return found
-    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {found.type}"
+    parameter = check_parameter(expr, context)
+    if parameter.type.is_plain and parameter.type.scalar in INTEGERS:
+        return parameter
+    message = f"{word} takes an integer parameter (I64), '${expr.name}' is {parameter.type}"
     context.findings.report("T7", expr.span, message)
     return None
 
 
 def list_properties(bound: Variable, context: Context) -> Mapping[str, Property]:
-    """The declared properties of what a variable stands for."""
+    """Return the declared properties of the type of a variable."""
     return _find_type(bound, context).properties
 
 
 def order_properties(bound: Variable, context: Context) -> list[Property]:
-    """The declared properties of what a variable stands for, in the order of the schema."""
+    """Return the declared properties of the type of a variable, in the order of the schema."""
     type_ = _find_type(bound, context)
     return [type_.properties[name] for name in order_columns(type_, type_.properties)]
 
@@ -129,9 +131,9 @@ def _find_type(bound: Variable, context: Context) -> TableType:
     return find_edge_type(context.catalog, bound.type_name)
 
 
-def report_edge_misuse(name: str, span: Span, how: str, context: Context) -> None:
+def report_edge_misuse(name: str, span: Span, problem: str, context: Context) -> None:
     """Report a wrong use of an edge binding."""
-    context.findings.report("T23", span, f"'${name}' {how}")
+    context.findings.report("T23", span, f"'${name}' {problem}")
 
 
 def report_path_misuse(name: str, span: Span, context: Context) -> None:
@@ -139,34 +141,38 @@ def report_path_misuse(name: str, span: Span, context: Context) -> None:
     context.findings.report(
         "T69",
         span,
-        f"'${name}' stands for a path, which has no value by itself and is no entity",
+        f"'${name}' stands for a path, which has no value by itself and is not an entity",
         label=f"hops(${name}), nodes(${name}), edges(${name}), or an aggregate over its edges: sum(${name}.…)",
     )
 
 
-def refuse_blob(found: PropertyRef | ParamRef, context: Context) -> bool:
-    """Report a Blob where a value is read; tell whether it was one."""
-    if not found.type.is_blob:
+def refuse_blob(operand: PropertyRef | ParamRef, context: Context) -> bool:
+    """Report a Blob where a value is read; return whether the operand is a Blob."""
+    if not operand.type.is_blob:
         return False
-    shown = f"${found.variable}.{found.property}" if isinstance(found, PropertyRef) else found.name
+    label = (
+        f"${operand.variable}.{operand.property}"
+        if isinstance(operand, PropertyRef)
+        else operand.name
+    )
     context.findings.report(
         "T24",
-        found.span,
-        f"'{shown}' is a Blob, and a Blob is not a value of a query; `graph.table` reads its bytes",
-        property_name=found.property if isinstance(found, PropertyRef) else None,
+        operand.span,
+        f"'{label}' is a Blob, and a Blob is not a value of a query; `graph.table` reads its bytes",
+        property_name=operand.property if isinstance(operand, PropertyRef) else None,
     )
     return True
 
 
-def render_type(found: Operand, context: Context) -> str:
-    """The type of an operand as messages say it."""
-    if isinstance(found, EntityRef):
-        return f"node {context.variables[found.variable].type_name}"
-    return str(found.type)
+def render_type(operand: Operand, context: Context) -> str:
+    """Return the type of an operand as messages write it."""
+    if isinstance(operand, EntityRef):
+        return f"node {context.variables[operand.variable].type_name}"
+    return str(operand.type)
 
 
 def render_expression(expr: tree.Expr) -> str:
-    """An expression as messages quote it."""
+    """Return an expression as messages quote it."""
     match expr:
         case tree.PropertyExpr():
             return f"${expr.variable}.{expr.property}"
@@ -209,7 +215,7 @@ def _block_word(expr: tree.BlockExpr) -> str:
 def function_name(
     expr: tree.TextExpr | tree.NearestExpr | tree.Bm25Expr | tree.RrfExpr,
 ) -> str:
-    """The word a search or ranking function is called by."""
+    """Return the word by which a search or ranking function is called."""
     match expr:
         case tree.TextExpr():
             return expr.function
@@ -261,7 +267,7 @@ def _bound_here(name: str, scope: Scope, context: Context) -> str:
 def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: Context) -> None:
     declared = list_properties(bound, context)
     if expr.property == "id" and bound.kind is VariableKind.NODE:
-        reason = f"; the id of an entity is no property, a bare '${expr.variable}' gives it"
+        reason = f"; the id of an entity is not a property, a bare '${expr.variable}' gives it"
         fix: str | None = f"${expr.variable}"
     elif is_mixed(bound.type_name):
         reason, fix = tell_unshared(expr.property, bound, context), None
@@ -282,12 +288,14 @@ def _report_unknown_property(expr: tree.PropertyExpr, bound: Variable, context: 
 
 def tell_unshared(name: str, bound: Variable, context: Context) -> str:
     """Tell why several types do not share a property: some lack it, or its types differ."""
-    types = [_find_type(replace(bound, type_name=one), context) for one in bound.types]
-    known = {one.name: one.properties[name].type for one in types if name in one.properties}
-    if not known:
+    types = [_find_type(replace(bound, type_name=type_name), context) for type_name in bound.types]
+    property_types = {
+        type_.name: type_.properties[name].type for type_ in types if name in type_.properties
+    }
+    if not property_types:
         return list_alternatives(name, list_properties(bound, context), "they share")
-    told = [f"{one.name} has {known.get(one.name, 'none')}" for one in types]
-    return f"; only properties that all types have with one type are shared: {', '.join(told)}"
+    texts = [f"{type_.name} has {property_types.get(type_.name, 'none')}" for type_ in types]
+    return f"; only properties that all types have with one type are shared: {', '.join(texts)}"
 
 
 # ---- literals
@@ -310,8 +318,8 @@ def read_constant(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
             return _check_dated(expr, day, Scalar.DATE, "YYYY-MM-DD", findings)
         case "datetime":
             instant = parse_datetime(str(expr.value))
-            wanted = "RFC 3339 text such as 2026-02-14T08:00:00Z"
-            return _check_dated(expr, instant, Scalar.DATETIME, wanted, findings)
+            expected = "RFC 3339 text such as 2026-02-14T08:00:00Z"
+            return _check_dated(expr, instant, Scalar.DATETIME, expected, findings)
         case "list":
             return _list(expr, findings)
         case "null":
@@ -323,12 +331,12 @@ def _plain(expr: tree.LiteralExpr, value: object, scalar: Scalar) -> Const:
 
 
 def _check_dated(
-    expr: tree.LiteralExpr, value: object, scalar: Scalar, wanted: str, findings: Findings
+    expr: tree.LiteralExpr, value: object, scalar: Scalar, expected: str, findings: Findings
 ) -> Const | None:
     if value is not None:
         return _plain(expr, value, scalar)
     word = "date" if scalar is Scalar.DATE else "datetime"
-    findings.report("T37", expr.span, f"'{expr.value}' is not a {word}: expected {wanted}")
+    findings.report("T37", expr.span, f"'{expr.value}' is not a {word}: expected {expected}")
     return None
 
 
@@ -336,21 +344,21 @@ def _list(expr: tree.LiteralExpr, findings: Findings) -> Const | None:
     written = expr.value if isinstance(expr.value, tuple) else ()
     for item in written:
         if item.form in ("list", "null"):
-            what = "another list" if item.form == "list" else "null"
-            findings.report("T27", item.span, f"a list holds plain values, not {what}")
+            kind = "another list" if item.form == "list" else "null"
+            findings.report("T27", item.span, f"a list holds plain values, not {kind}")
             return None
     items = [read_constant(item, findings) for item in written]
-    found = [item for item in items if item is not None]
-    if len(found) < len(items):
+    constants = [item for item in items if item is not None]
+    if len(constants) < len(items):
         return None
-    scalar = _common([item.type.scalar for item in found])
+    scalar = _common([item.type.scalar for item in constants])
     if scalar is None:
-        kinds = ", ".join(dict.fromkeys(str(item.type) for item in found))
+        kinds = ", ".join(dict.fromkeys(str(item.type) for item in constants))
         findings.report(
             "T27", expr.span, f"a list holds values of one type, this one mixes {kinds}"
         )
         return None
-    values = tuple(_as(item.value, scalar) for item in found)
+    values = tuple(_as(item.value, scalar) for item in constants)
     return Const(value=values, type=PropertyType(scalar=scalar, is_list=True), span=expr.span)
 
 
@@ -365,14 +373,14 @@ def _as(value: object, scalar: Scalar) -> object:
     return float(value) if scalar is Scalar.F64 and isinstance(value, int) else value
 
 
-def suggest_date_literal(found: Const, wanted: PropertyType) -> str | None:
-    """The literal that was meant when text stands where a date belongs."""
-    if not isinstance(found.value, str) or wanted.is_list:
+def suggest_date_literal(constant: Const, expected: PropertyType) -> str | None:
+    """Return the date literal for a text that stands where a date belongs; None for other values."""
+    if not isinstance(constant.value, str) or expected.is_list:
         return None
-    if wanted.scalar is Scalar.DATE and parse_date(found.value):
-        return f'date("{found.value}")'
-    if wanted.scalar is Scalar.DATETIME and parse_datetime(found.value):
-        return f'datetime("{found.value}")'
+    if expected.scalar is Scalar.DATE and parse_date(constant.value):
+        return f'date("{constant.value}")'
+    if expected.scalar is Scalar.DATETIME and parse_datetime(constant.value):
+        return f'datetime("{constant.value}")'
     return None
 
 
@@ -392,17 +400,17 @@ def member_of(item: PropertyType, container: PropertyType) -> bool:
     return is_list and item.is_plain and _akin(item, container)
 
 
-def storable(given: PropertyType, target: PropertyType) -> bool:
+def storable(source: PropertyType, target: PropertyType) -> bool:
     """Whether a value of one type may be assigned to a property of another."""
-    if given.fields:
+    if source.fields:
         return False
-    if target.is_vector or given.is_vector:
-        return target.dimension == given.dimension
-    if target.is_list or given.is_list:
-        return target.is_list and given.is_list and _akin(given, target)
+    if target.is_vector or source.is_vector:
+        return target.dimension == source.dimension
+    if target.is_list or source.is_list:
+        return target.is_list and source.is_list and _akin(source, target)
     if target.is_blob:
-        return given.scalar in (Scalar.STRING, Scalar.BLOB)
-    return comparable(given, target)
+        return source.scalar in (Scalar.STRING, Scalar.BLOB)
+    return comparable(source, target)
 
 
 def _akin(left: PropertyType, right: PropertyType) -> bool:

@@ -1,4 +1,4 @@
-"""The types of operators and functions: what each takes, and what it gives."""
+"""The types of operators and functions: the operands that each takes, and the type of its value."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,30 +17,31 @@ _DATE_TRUNCATIONS = TRUNCATIONS[:5]
 
 
 def find_common_type(types: Iterable[PropertyType]) -> PropertyType | None:
-    """The type that holds the values of all, None if there is none; numbers become I64 or F64."""
-    found = list(types)
-    nullable = any(one.nullable for one in found)
-    first = found[0]
-    if all(one.is_numeric for one in found):
-        return replace(_number(found), nullable=nullable)
-    same = all(
-        (one.scalar, one.is_list, one.dimension) == (first.scalar, first.is_list, first.dimension)
-        for one in found
+    """Return the type that holds the values of all types, else None; numbers become I64 or F64."""
+    members = list(types)
+    nullable = any(type_.nullable for type_ in members)
+    first = members[0]
+    if all(type_.is_numeric for type_ in members):
+        return replace(_number(members), nullable=nullable)
+    are_equal = all(
+        (type_.scalar, type_.is_list, type_.dimension)
+        == (first.scalar, first.is_list, first.dimension)
+        for type_ in members
     )
-    if not same or first.is_blob:
+    if not are_equal or first.is_blob:
         return None
     return replace(first, enum_values=(), nullable=nullable)
 
 
 def _number(types: Sequence[PropertyType]) -> PropertyType:
-    return BROKEN if any(one.scalar in FLOATS for one in types) else WHOLE
+    return BROKEN if any(type_.scalar in FLOATS for type_ in types) else WHOLE
 
 
 # ---- arithmetic
 
 
 def type_arithmetic(op: str, left: Operand, right: Operand) -> PropertyType | None:
-    """The type of `left op right`, None if the operands do not fit."""
+    """Return the type of `left op right`, None if the operands do not fit."""
     nullable = left.type.nullable or right.type.nullable
     if _is_number(left) and _is_number(right):
         return replace(_number((left.type, right.type)), nullable=nullable)
@@ -76,11 +77,13 @@ _DURATION = re.compile(
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Read an ISO 8601 duration of whole units; None if it is none."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    """Read an ISO 8601 duration of whole units; return None for any other text."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
         return None
-    years, months, weeks, days, hours, minutes, seconds = (int(one or 0) for one in found.groups())
+    years, months, weeks, days, hours, minutes, seconds = (
+        int(number or 0) for number in match.groups()
+    )
     return Duration(
         years * 12 + months, weeks * 7 + days, ((hours * 60 + minutes) * 60 + seconds) * 1000
     )
@@ -101,15 +104,15 @@ def _fits_date(moment: Operand, duration: Operand) -> bool:
 
 
 Result = PropertyType | str
-"""The type of a call, or what the function takes when the arguments do not fit."""
+"""The type of a call, or a text of the arguments that the function takes when they do not fit."""
 
 
 def _takes(
-    *kinds: Callable[[Operand], bool], least: int, takes: str, gives: PropertyType
+    *kinds: Callable[[Operand], bool], minimum: int, takes: str, gives: PropertyType
 ) -> "Rule":
     def rule(arguments: Sequence[Operand]) -> Result:
-        count = least <= len(arguments) <= len(kinds)
-        fits = count and all(kind(one) for kind, one in zip(kinds, arguments, strict=False))
+        count = minimum <= len(arguments) <= len(kinds)
+        fits = count and all(kind(operand) for kind, operand in zip(kinds, arguments, strict=False))
         return gives if fits else takes
 
     return rule
@@ -175,11 +178,11 @@ def _item(arguments: Sequence[Operand]) -> Result:
 
 
 def _one_text(gives: PropertyType) -> Rule:
-    return _takes(_text, least=1, takes="one String", gives=gives)
+    return _takes(_text, minimum=1, takes="one String", gives=gives)
 
 
 def _one_moment() -> Rule:
-    return _takes(_moment, least=1, takes="a Date or a DateTime", gives=WHOLE)
+    return _takes(_moment, minimum=1, takes="a Date or a DateTime", gives=WHOLE)
 
 
 RULES: dict[str, Rule] = {
@@ -189,12 +192,12 @@ RULES: dict[str, Rule] = {
     "length": _one_text(WHOLE),
     "substring": _takes(
         *(_text, _integer, _integer),
-        least=2,
+        minimum=2,
         takes="a String, where to begin (from 1), and how many characters",
         gives=TEXT,
     ),
     "replace": _takes(
-        *(_text, _text, _text), least=3, takes="a String, what to find, what to put", gives=TEXT
+        *(_text, _text, _text), minimum=3, takes="a String, what to find, what to put", gives=TEXT
     ),
     "concat": _concat,
     "abs": _same_number,
@@ -205,7 +208,7 @@ RULES: dict[str, Rule] = {
     "month": _one_moment(),
     "day": _one_moment(),
     "date_trunc": _truncate,
-    "size": _takes(_list, least=1, takes="one list", gives=WHOLE),
+    "size": _takes(_list, minimum=1, takes="one list", gives=WHOLE),
     "first": _item,
     "last": _item,
 }
@@ -213,18 +216,20 @@ RULES: dict[str, Rule] = {
 
 
 def type_call(function: str, arguments: Sequence[Operand]) -> Result:
-    """The type of a call of a function of plain values."""
+    """Return the type of a call of a function of plain values."""
     result = RULES[function](arguments)
     if isinstance(result, str):
         return result
-    return replace(result, nullable=result.nullable or any(one.type.nullable for one in arguments))
+    return replace(
+        result, nullable=result.nullable or any(argument.type.nullable for argument in arguments)
+    )
 
 
-def give_type(operand: Operand, wanted: PropertyType) -> Operand:
-    """The same value as a type that holds it; `null` takes any type."""
+def give_type(operand: Operand, target: PropertyType) -> Operand:
+    """Return the same value with a type that holds it; `null` takes any type."""
     if isinstance(operand, Const) and (operand.value is None or operand.value == ()):
-        return replace(operand, type=replace(wanted, nullable=operand.value is None))
-    if operand.type.scalar is wanted.scalar or not {operand.type.scalar, wanted.scalar} <= NUMBERS:
+        return replace(operand, type=replace(target, nullable=operand.value is None))
+    if operand.type.scalar is target.scalar or not {operand.type.scalar, target.scalar} <= NUMBERS:
         return operand
-    given = replace(wanted, nullable=operand.type.nullable)
-    return Call(function="number", arguments=(operand,), type=given)
+    result_type = replace(target, nullable=operand.type.nullable)
+    return Call(function="number", arguments=(operand,), type=result_type)

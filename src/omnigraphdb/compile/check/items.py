@@ -47,11 +47,11 @@ VERDICT = PropertyType(scalar=Scalar.BOOL)
 def check_columns(
     read: tree.Read | tree.Stage, scope: Scope, context: Context
 ) -> tuple[Column, ...]:
-    """Check the items in order; those that are wrong have been reported and are left out."""
+    """Check the items in order; items with an error are reported and left out."""
     scope.aliases = {}
     grouped = any(aggregates_rows(item.expr, scope) for item in read.items)
-    found: list[Column] = []
-    named: set[str] = set()
+    columns: list[Column] = []
+    names: set[str] = set()
     for item in read.items:
         if context.findings.full:
             break
@@ -60,24 +60,24 @@ def check_columns(
             context.findings.report("T21", item.expr.span, message, fix="limit 10")
         stays = isinstance(read, tree.Stage)
         for name, expr in _check_item_columns(item, scope, context, stays=stays):
-            if name in named:
+            if name in names:
                 context.findings.report(
                     "T34",
                     item.alias.span if item.alias else item.span,
                     f"two items produce the column '{name}'; give one of them another name with 'as'",
                 )
             elif expr is not None:
-                found.append(Column(name=name, expr=expr, type=_type(expr)))
-            named.add(name)
+                columns.append(Column(name=name, expr=expr, type=_type(expr)))
+            names.add(name)
             if item.alias is not None:
                 scope.aliases[item.alias.text] = expr
     if grouped:
-        _check_group_keys(read, found, context)
-    return tuple(found)
+        _check_group_keys(read, columns, context)
+    return tuple(columns)
 
 
 def _find_kept_edge(item: tree.Item, scope: Scope) -> EntityRef | None:
-    """An edge that a stage keeps; a result shows an edge by its values alone."""
+    """Find the edge that a stage keeps as an item; a result shows an edge by its values alone."""
     if not isinstance(item.expr, tree.VariableExpr) or item.alias is not None:
         return None
     bound = scope.find(item.expr.name)
@@ -90,10 +90,10 @@ def _find_kept_edge(item: tree.Item, scope: Scope) -> EntityRef | None:
 def _check_item_columns(
     item: tree.Item, scope: Scope, context: Context, *, stays: bool
 ) -> Iterator[tuple[str, ItemExpr | None]]:
-    """The columns of an item: one, or all properties of an entity."""
+    """List the columns of an item: one, or all properties of an entity."""
     if not isinstance(item.expr, tree.StarExpr):
-        kept = _find_kept_edge(item, scope) if stays else None
-        yield output_name(item), kept or _check_item(item.expr, scope, context)
+        edge = _find_kept_edge(item, scope) if stays else None
+        yield output_name(item), edge or _check_item(item.expr, scope, context)
         return
     bound = scope.find(item.expr.variable)
     if bound is None or item.alias is not None:
@@ -118,13 +118,13 @@ def _check_item_columns(
 def check_having(
     read: tree.Read | tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[Condition, ...]:
-    """Check the conditions on the rows of the result; those on groups are made of what the groups have."""
+    """Check the conditions on the rows of the result; conditions on groups may use only values of the groups."""
     checked = []
-    is_grouped_read = read.distinct or any(has_aggregate(one.expr) for one in columns)
-    keys = list_group_values(one for one in columns if not has_aggregate(one.expr))
+    is_grouped_read = read.distinct or any(has_aggregate(column.expr) for column in columns)
+    keys = list_group_values(column for column in columns if not has_aggregate(column.expr))
     for written in read.having:
-        found = _check_result(written, scope, context)
-        condition = None if found is None else _require_truth(written, found, context)
+        expression = _check_result(written, scope, context)
+        condition = None if expression is None else _require_truth(written, expression, context)
         if condition is None:
             continue
         if not is_grouped_read and has_aggregate(condition):
@@ -136,33 +136,31 @@ def check_having(
         else:
             checked.append(condition)
             continue
-        message = f"'{render_expression(written)}' is no condition of having: {advice}"
+        message = f"'{render_expression(written)}' is not a condition of having: {advice}"
         context.findings.report("T36", written.span, message)
     return tuple(checked)
 
 
-def _require_truth(written: tree.Expr, found: ItemExpr, context: Context) -> Condition | None:
-    if isinstance(found, TextMatch):
-        return found
-    if isinstance(found, Truth):
-        return found.condition
-    if _type(found).is_plain and _type(found).scalar is Scalar.BOOL:
-        assert not isinstance(found, Nearest | Bm25 | Rrf)
-        return Compare(left=found, op="=", right=Const(value=True, type=VERDICT))
-    message = (
-        f"'{render_expression(written)}' is {_type(found)}, and a condition of having is a Bool"
-    )
+def _require_truth(written: tree.Expr, expression: ItemExpr, context: Context) -> Condition | None:
+    if isinstance(expression, TextMatch):
+        return expression
+    if isinstance(expression, Truth):
+        return expression.condition
+    if _type(expression).is_plain and _type(expression).scalar is Scalar.BOOL:
+        assert not isinstance(expression, Nearest | Bm25 | Rrf)
+        return Compare(left=expression, op="=", right=Const(value=True, type=VERDICT))
+    message = f"'{render_expression(written)}' is {_type(expression)}, and a condition of having is a Bool"
     context.findings.report("T50", written.span, message)
     return None
 
 
-# ---- what a stage leaves
+# ---- the names that a stage leaves
 
 
 def check_left_names(
     stage: tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[Scope, dict[str, str]]:
-    """The scope after a stage: entities keep their variable, every other item is a bare word."""
+    """Return the scope after a stage: entities keep their variable, every other item is a bare word."""
     after = Scope(scalars={})
     assert after.scalars is not None
     by_name = {column.name: column for column in columns}
@@ -176,8 +174,8 @@ def check_left_names(
             if bound.variable is not None:
                 entities[item.expr.name] = bound.variable.name
         elif bound is not None or not _leaves_word(item):
-            what = "an entity keeps its name" if bound is not None else "give it a name with 'as'"
-            message = f"'{render_expression(item.expr)}' cannot be used behind this 'with': {what}"
+            hint = "an entity keeps its name" if bound is not None else "give it a name with 'as'"
+            message = f"'{render_expression(item.expr)}' cannot be used behind this 'with': {hint}"
             context.findings.report("T63", item.span, message)
         elif column is not None:
             after.scalars[column.name] = Field(column.name, column.type)
@@ -191,23 +189,23 @@ def _leaves_word(item: tree.Item) -> bool:
 def check_per(
     stage: tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[Operand, ...]:
-    """Check what the limit of a stage is counted by: items of the stage."""
-    found = []
-    known = {strip_spans(one.expr) for one in columns}
+    """Check the values by which the limit of a stage counts: they are items of the stage."""
+    operands = []
+    items = {strip_spans(column.expr) for column in columns}
     for written in stage.per:
         value = check_value(written, scope, context)
         if value is None:
             continue
-        if strip_spans(value) not in known:
+        if strip_spans(value) not in items:
             message = (
-                f"'{render_expression(written)}' is no item of this 'with'; per takes its items"
+                f"'{render_expression(written)}' is not an item of this 'with'; per takes its items"
             )
             context.findings.report("T63", written.span, message)
         else:
-            found.append(value)
+            operands.append(value)
     if stage.per and stage.limit is None:
         context.findings.report("T63", stage.per[0].span, "per belongs to a limit: limit 3 per $g")
-    return tuple(found)
+    return tuple(operands)
 
 
 # ---- group keys
@@ -217,7 +215,7 @@ def _check_group_keys(
     read: tree.Read | tree.Stage, columns: list[Column], context: Context
 ) -> None:
     """Require that everything beside an aggregate is a group key, or made of group keys."""
-    keys = list_group_values(one for one in columns if not has_aggregate(one.expr))
+    keys = list_group_values(column for column in columns if not has_aggregate(column.expr))
     spans = {output_name(item): item for item in read.items}
     for column in columns:
         item = spans.get(column.name)
@@ -225,22 +223,24 @@ def _check_group_keys(
             continue
         if has_aggregate(column.expr):
             fits = is_grouped(strip_spans(column.expr), keys)
-            why = "an expression with an aggregate takes only group keys besides: add them as items"
+            reason = (
+                "an expression with an aggregate takes only group keys besides: add them as items"
+            )
         else:
             fits = can_be_key(column.expr)
-            why = "only properties, variables and what is made of them can form the group key"
+            reason = "only properties, variables and what is made of them can form the group key"
         if not fits:
             context.findings.report(
                 "T9",
                 item.span,
-                f"'{render_expression(item.expr)}' stands beside an aggregate; {why}",
+                f"'{render_expression(item.expr)}' stands beside an aggregate; {reason}",
             )
 
 
 def list_group_values(columns: Iterable[Column]) -> set[object]:
-    """What groups have of their columns: the values, the ids of entities, the conditions behind truths."""
+    """List the values that groups have: of columns, the ids of entities, and the conditions behind truths."""
     values: set[object] = set()
-    for expr in (strip_spans(one.expr) for one in columns):
+    for expr in (strip_spans(column.expr) for column in columns):
         ids = [read_id(expr)] if isinstance(expr, EntityRef) else []
         condition = find_condition(expr)
         values |= {expr, *ids} if condition is None else {expr, condition}
@@ -251,7 +251,7 @@ def can_be_key(expr: ItemExpr) -> bool:
     """Whether an expression may differ from row to row, and is not a score."""
     if isinstance(expr, TextMatch | Nearest | Bm25 | Rrf):
         return False
-    return any(isinstance(one, PropertyRef | EntityRef | Field | PathValue) for one in walk(expr))
+    return any(isinstance(part, PropertyRef | EntityRef | Field | PathValue) for part in walk(expr))
 
 
 def is_grouped(expr: object, keys: Container[object]) -> bool:
@@ -264,7 +264,7 @@ def is_grouped(expr: object, keys: Container[object]) -> bool:
 
 
 def output_name(item: tree.Item) -> str:
-    """The name of a column: the alias, else derived from the expression."""
+    """Return the name of a column: the alias, else a name derived from the expression."""
     if item.alias is not None:
         return item.alias.text
     match item.expr:
@@ -290,8 +290,8 @@ def output_name(item: tree.Item) -> str:
             return "value"
 
 
-def _type(found: ItemExpr) -> PropertyType:
-    match found:
+def _type(expression: ItemExpr) -> PropertyType:
+    match expression:
         case TextMatch():
             return VERDICT
         case Nearest():
@@ -300,20 +300,20 @@ def _type(found: ItemExpr) -> PropertyType:
         case Bm25() | Rrf():
             return SCORE
         case _:
-            return found.type
+            return expression.type
 
 
 def _check_item(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:
     if is_null(expr):
         context.findings.report("T36", expr.span, "null has no type of its own to return")
         return None
-    found = _check_result(expr, scope, context)
-    if isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context):
+    expression = _check_result(expr, scope, context)
+    if isinstance(expression, PropertyRef | ParamRef) and refuse_blob(expression, context):
         return None
-    if isinstance(found, Const) and is_duration(found):
+    if isinstance(expression, Const) and is_duration(expression):
         context.findings.report("T55", expr.span, "a duration is only added to a Date or DateTime")
         return None
-    return found
+    return expression
 
 
 def _check_result(expr: tree.Expr, scope: Scope, context: Context) -> ItemExpr | None:

@@ -38,7 +38,7 @@ def _report_unknown(written: tree.PropertyMatch, node: NodeType, context: Contex
     name = written.name.text
     reason = list_alternatives(name, node.properties, "it has")
     if name == "id":
-        reason = "; the id of an entity is no property, match the key properties instead"
+        reason = "; the id of an entity is not a property, match the key properties instead"
     context.findings.report(
         "T2",
         written.name.span,
@@ -62,27 +62,27 @@ def _value(
             context.findings.report("T33", expr.span, message + reason)
             return None
         case tree.VariableExpr():
-            found: ParamRef | Now = check_parameter(expr, context)
+            operand: ParamRef | Now = check_parameter(expr, context)
         case tree.NowExpr():
-            found = Now(type=INSTANT, span=expr.span)
+            operand = Now(type=INSTANT, span=expr.span)
         case _:
             message = f"'{render_expression(expr)}' cannot be matched; use a literal, a parameter or now()"
             context.findings.report("T36", expr.span, message)
             return None
-    return found if _matches(written, found, node, expected, context) else None
+    return operand if _matches(written, operand, node, expected, context) else None
 
 
 def _matches(
     written: tree.PropertyMatch,
-    found: ParamRef | Now,
+    operand: ParamRef | Now,
     node: NodeType,
     expected: PropertyType,
     context: Context,
 ) -> bool:
-    if comparable(found.type, expected) or member_of(found.type, expected):
+    if comparable(operand.type, expected) or member_of(operand.type, expected):
         return True
     label = f"{node.name}.{written.name.text}"
-    got = f"'{render_expression(written.value)}' is {found.type}"
+    got = f"'{render_expression(written.value)}' is {operand.type}"
     context.findings.report(
         "T3" if expected.is_blob else "T7",
         written.value.span,
@@ -113,54 +113,56 @@ def _literal(
     expected: PropertyType,
     context: Context,
 ) -> Const | None:
-    found = read_constant(expr, context.findings)
-    if found is None:
+    constant = read_constant(expr, context.findings)
+    if constant is None:
         return None
-    problem = _problem(found, expected)
+    problem = _problem(constant, expected)
     if problem is None:
-        return found
+        return constant
     code, reason = problem
     name = written.name.text
     context.findings.report(
         code,
         expr.span,
         f"'{node.name}.{name}' is {expected}, {reason}",
-        fix=suggest_date_literal(found, expected),
+        fix=suggest_date_literal(constant, expected),
         type_name=node.name,
         property_name=name,
     )
     return None
 
 
-def _problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    if found.value is None:
+def _problem(constant: Const, expected: PropertyType) -> tuple[str, str] | None:
+    if constant.value is None:
         return "T3", "and matching null is never true; filter with 'is null' instead"
     if expected.is_blob:
-        return "T3", f"got {found.type}; a Blob cannot be matched"
+        return "T3", f"got {constant.type}; a Blob cannot be matched"
     if expected.is_vector:
-        return _vector_problem(found, expected)
+        return _vector_problem(constant, expected)
     if expected.is_list:
-        fits = member_of(found.type, expected)
-        return None if fits else ("T3", f"got {found.type}; give one {expected.scalar} to look for")
-    if not comparable(found.type, expected):
-        return "T3", f"got {found.type} '{shorten(found.value)}'"
-    return enum_problem(found, expected)
+        fits = member_of(constant.type, expected)
+        return (
+            None if fits else ("T3", f"got {constant.type}; give one {expected.scalar} to look for")
+        )
+    if not comparable(constant.type, expected):
+        return "T3", f"got {constant.type} '{shorten(constant.value)}'"
+    return enum_problem(constant, expected)
 
 
-def _vector_problem(found: Const, expected: PropertyType) -> tuple[str, str]:
-    items = found.value if isinstance(found.value, tuple) else None
-    if items is None or found.type.scalar not in NUMBERS:
-        return "T3", f"got {found.type}"
+def _vector_problem(constant: Const, expected: PropertyType) -> tuple[str, str]:
+    items = constant.value if isinstance(constant.value, tuple) else None
+    if items is None or constant.type.scalar not in NUMBERS:
+        return "T3", f"got {constant.type}"
     if len(items) != expected.dimension:
         return "T3", f"got a list of {len(items)} numbers"
     return "T7", f"got a list of {len(items)} numbers; vectors are not comparable, use nearest(…)"
 
 
-def enum_problem(found: Const, expected: PropertyType) -> tuple[str, str] | None:
-    """Why a literal is not in the set of an enum, with its code; None when it is, or there is none."""
-    value = found.value
+def enum_problem(constant: Const, expected: PropertyType) -> tuple[str, str] | None:
+    """Return a code and the reason why a literal is not in the set of an enum; None when it fits."""
+    value = constant.value
     if not expected.is_enum or value in expected.enum_values:
         return None
-    folded = [v for v in expected.enum_values if v.lower() == str(value).lower()]
-    hint = f"; it differs only by case from '{folded[0]}'" if folded else ""
+    spellings = [v for v in expected.enum_values if v.lower() == str(value).lower()]
+    hint = f"; it differs only by case from '{spellings[0]}'" if spellings else ""
     return "T3", f"got '{shorten(value)}', which is not in the set{hint}"

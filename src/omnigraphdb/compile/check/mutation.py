@@ -1,4 +1,4 @@
-"""A mutation: insert, upsert, update and delete statements, each for what it names or for the rows of its origin."""
+"""A mutation: insert, upsert, update and delete statements, for the entities that they name or for the rows of an origin."""
 
 from collections.abc import Mapping
 
@@ -42,27 +42,27 @@ from omnigraphdb.values import dataclass, replace
 _TEXT = PropertyType(scalar=Scalar.STRING)
 _ONE = Const(value=1, type=PropertyType(scalar=Scalar.I64))
 _COUNTED = Column(name="#row", expr=_ONE, type=_ONE.type)
-"""What is read of a match of which only the number of rows matters."""
+"""The column that is read of a match when only the number of its rows matters."""
 
 
 def check_mutation(
     query: tree.Query, statements: tuple[tree.Statement, ...], context: Context
 ) -> CheckedMutation:
-    """Check a mutation; what it returns counts only when nothing was reported."""
+    """Check a mutation; the result is complete only when nothing was reported."""
     checked = [
         _check_statement(query, statement, context)
         for statement in statements
         if not context.findings.full
     ]
     _refuse_mixture(query, statements, context)
-    whole = tuple(statement for statement in checked if statement is not None)
-    if len(whole) == len(statements):
-        _refuse_late_matches(statements, whole, context)
-        _require_equal_columns(statements, whole, context)
+    valid = tuple(statement for statement in checked if statement is not None)
+    if len(valid) == len(statements):
+        _refuse_late_matches(statements, valid, context)
+        _require_equal_columns(statements, valid, context)
     return CheckedMutation(
         name=query.name.text,
         params=context.params,
-        statements=whole,
+        statements=valid,
         description=query.description,
         instruction=query.instruction,
     )
@@ -95,10 +95,10 @@ def _name_of(statement: tree.Statement) -> tree.Name:
 def _refuse_late_matches(
     written: tuple[tree.Statement, ...], checked: tuple[CheckedStatement, ...], context: Context
 ) -> None:
-    """Refuse a match of what an earlier statement writes: a match sees the graph before the mutation."""
+    """Refuse a match of a type that an earlier statement writes: a match sees the graph before the mutation."""
     changed: set[str] = set()
-    for statement, one in zip(written, checked, strict=True):
-        read = _list_types(one.origin) if isinstance(one.origin, CheckedRead) else set()
+    for statement, write in zip(written, checked, strict=True):
+        read = _list_types(write.origin) if isinstance(write.origin, CheckedRead) else set()
         late = sorted(read & changed)
         if late and statement.origin is not None:
             context.findings.report(
@@ -109,21 +109,21 @@ def _refuse_late_matches(
                 label="put the statement with the match first, or make two mutations",
                 type_name=late[0],
             )
-        if not isinstance(one, CheckedDelete):
-            changed.add(one.type_name)
+        if not isinstance(write, CheckedDelete):
+            changed.add(write.type_name)
 
 
 def _list_types(read: CheckedRead) -> set[str]:
     hops = (hop.edge for pattern in _list_patterns(read.patterns) for hop in pattern.hops)
-    found = {name for variable in read.variables.values() for name in variable.types}
-    return found.union(*map(split_types, hops))
+    names = {name for variable in read.variables.values() for name in variable.types}
+    return names.union(*map(split_types, hops))
 
 
 def _list_patterns(patterns: tuple[Pattern, ...]) -> list[Pattern]:
-    found = list(patterns)
+    all_patterns = list(patterns)
     for pattern in patterns:
-        found += _list_patterns(pattern.nested)
-    return found
+        all_patterns += _list_patterns(pattern.nested)
+    return all_patterns
 
 
 def _require_equal_columns(
@@ -131,10 +131,10 @@ def _require_equal_columns(
 ) -> None:
     """Require that all statements that return something return the same columns."""
     first: list[tuple[str, PropertyType]] | None = None
-    for statement, one in zip(written, checked, strict=True):
-        if not one.returning:
+    for statement, write in zip(written, checked, strict=True):
+        if not write.returning:
             continue
-        shape = [(c.name, replace(c.type, nullable=True, enum_values=())) for c in one.returning]
+        shape = [(c.name, replace(c.type, nullable=True, enum_values=())) for c in write.returning]
         first = first or shape
         if shape != first:
             listed = ", ".join(f"{name}: {type_.required()}" for name, type_ in first)
@@ -154,8 +154,8 @@ class _Input:
 
     scope: Scope
     match: CheckedRead | None = None
-    asked: int = 0
-    """How many blocks the match itself asks for; the values may ask for more."""
+    block_count: int = 0
+    """The number of blocks of the match itself; the values may add blocks."""
     item: str | None = None
     """The name of an item of a list."""
     origin: Origin | None = None
@@ -166,21 +166,21 @@ class _Input:
         target: EntityRef | None = None,
         parts: tuple[Column, ...] = (),
     ) -> CheckedRead | None:
-        """The match with the columns that the statement takes from it, and `parts` of values."""
+        """Return the match with the columns that the statement takes from it, and `parts` of values."""
         if self.match is None:
             return None
         columns = [
-            Column(name=one.property, expr=one.value, type=one.value.type)
-            for one in assignments
-            # What is the same for all rows is no column.
-            if not isinstance(one.value, AssignedValue) and not reads_row(one)
+            Column(name=assignment.property, expr=assignment.value, type=assignment.value.type)
+            for assignment in assignments
+            # A value that is the same for all rows needs no column.
+            if not isinstance(assignment.value, AssignedValue) and not reads_row(assignment)
         ]
         columns += parts
         if target is not None:
             columns.append(Column(name=TARGET, expr=target, type=target.type))
         columns = columns or [_COUNTED]
         read = replace(
-            self.match, columns=tuple(columns), blocks=tuple(self.scope.blocks[self.asked :])
+            self.match, columns=tuple(columns), blocks=tuple(self.scope.blocks[self.block_count :])
         )
         return add_demands(read)
 
@@ -201,19 +201,19 @@ def _open_input(query: tree.Query, statement: tree.Statement, context: Context) 
                 columns=(),
                 stages=stages,
             )
-            return _Input(scope=scope, match=read, asked=len(scope.blocks))
+            return _Input(scope=scope, match=read, block_count=len(scope.blocks))
         case tree.Unnest() as unnest:
             return _open_list(statement, unnest, context)
 
 
 def _open_list(statement: tree.Statement, unnest: tree.Unnest, context: Context) -> _Input | None:
-    """The fields of the items of a list parameter, named `$item.field`, or `$item` when it is a scalar."""
+    """Open a list parameter: the fields of its items are named `$item.field`, or `$item` when these are scalars."""
     parameter, item = unnest.parameter, unnest.item
     declared = context.params.get(parameter.text)
     problem = None
     if declared is None:
-        known = list_alternatives(parameter.text, context.params, "parameters")
-        problem = f"'${parameter.text}' is not a declared parameter{known}"
+        alternatives = list_alternatives(parameter.text, context.params, "parameters")
+        problem = f"'${parameter.text}' is not a declared parameter{alternatives}"
     elif not declared.type.is_list:
         problem = f"'${parameter.text}' is {declared.type}, and unnest takes a list"
     elif item.text in context.params:
@@ -225,7 +225,7 @@ def _open_list(statement: tree.Statement, unnest: tree.Unnest, context: Context)
         return None
     reference = tree.VariableExpr(name=parameter.text, span=parameter.span)
     name = f"${item.text}"
-    scalars = {f"{name}.{one}": Field(f"#{one}", type_) for one, type_ in declared.type.fields}
+    scalars = {f"{name}.{part}": Field(f"#{part}", type_) for part, type_ in declared.type.fields}
     scalars = scalars or {name: Field(ITEM, item_type(declared.type))}
     return _Input(
         scope=Scope(parent=Scope(scalars=scalars)),
@@ -234,45 +234,45 @@ def _open_list(statement: tree.Statement, unnest: tree.Unnest, context: Context)
     )
 
 
-def _read_item(expr: tree.Expr, given: _Input, context: Context) -> tree.Expr | None:
-    """Read `$item` and `$item.field` as the values of a list; None when a field is unknown and is reported."""
-    assert given.scope.parent is not None
-    known = given.scope.parent.scalars or {}
+def _read_item(expr: tree.Expr, inputs: _Input, context: Context) -> tree.Expr | None:
+    """Read `$item` and `$item.field` as the values of a list; return None when a field is unknown and is reported."""
+    assert inputs.scope.parent is not None
+    scalars = inputs.scope.parent.scalars or {}
     wrong: list[tree.Expr] = []
 
     def read(leaf: tree.Expr) -> tree.Expr:
         match leaf:
-            case tree.PropertyExpr(variable=variable, property=name) if variable == given.item:
+            case tree.PropertyExpr(variable=variable, property=name) if variable == inputs.item:
                 written = f"${variable}.{name}"
-            case tree.VariableExpr(name=name) if name == given.item:
+            case tree.VariableExpr(name=name) if name == inputs.item:
                 written = f"${name}"
             case _:
                 return leaf
-        if written not in known:
-            near = nearest_name(written, known)
-            message = f"an item of the list has no '{written}'{list_alternatives(written, known, 'it has')}"
+        if written not in scalars:
+            near = nearest_name(written, scalars)
+            message = f"an item of the list has no '{written}'{list_alternatives(written, scalars, 'it has')}"
             context.findings.report("T72", leaf.span, message, fix=near)
             wrong.append(leaf)
         return tree.AliasExpr(name=written, span=leaf.span)
 
-    found = tree.change_leaves(expr, read)
-    return None if wrong else found
+    rewritten = tree.change_leaves(expr, read)
+    return None if wrong else rewritten
 
 
 def _prepare_values(
-    written: tuple[tree.PropertyMatch, ...], given: _Input, context: Context
+    written: tuple[tree.PropertyMatch, ...], inputs: _Input, context: Context
 ) -> tuple[tree.PropertyMatch, ...]:
-    """The values of a statement in the words of its origin; a value that is wrong has been reported and is left out."""
-    if given.match is not None:
+    """Return the values of a statement in the words of its origin; values with an error are reported and left out."""
+    if inputs.match is not None:
         return written
-    found = []
-    for one in written:
-        value: tree.Expr | None = one.value
-        if given.item is not None:
-            value = _read_item(one.value, given, context)
-        if value is not None and not refuse_blocks(one.value, context):
-            found.append(replace(one, value=value))
-    return tuple(found)
+    prepared = []
+    for assignment in written:
+        value: tree.Expr | None = assignment.value
+        if inputs.item is not None:
+            value = _read_item(assignment.value, inputs, context)
+        if value is not None and not refuse_blocks(assignment.value, context):
+            prepared.append(replace(assignment, value=value))
+    return tuple(prepared)
 
 
 # ---- statements
@@ -281,26 +281,26 @@ def _prepare_values(
 def _check_statement(
     query: tree.Query, statement: tree.Statement, context: Context
 ) -> CheckedStatement | None:
-    given = _open_input(query, statement, context)
-    if given is None:
+    inputs = _open_input(query, statement, context)
+    if inputs is None:
         return None
     match statement:
         case tree.Insert():
-            return _check_insert(statement, given, context)
+            return _check_insert(statement, inputs, context)
         case tree.Upsert():
-            return _check_upsert(statement, given, context)
+            return _check_upsert(statement, inputs, context)
         case tree.Update():
-            return _check_update(statement, given, context)
+            return _check_update(statement, inputs, context)
         case tree.Delete():
-            return _check_delete(statement, given, context)
+            return _check_delete(statement, inputs, context)
 
 
-def _check_insert(statement: tree.Insert, given: _Input, context: Context) -> CheckedInsert | None:
+def _check_insert(statement: tree.Insert, inputs: _Input, context: Context) -> CheckedInsert | None:
     target = find_target(statement.type_name, context)
     if target is None:
         return None
-    written = _prepare_values(statement.assignments, given, context)
-    assigned = check_assignments(written, target, given.scope, context)
+    written = _prepare_values(statement.assignments, inputs, context)
+    assigned = check_assignments(written, target, inputs.scope, context)
     _require_all(statement.type_name, "insert", statement.assignments, target, context)
     if statement.if_absent and target.kind is VariableKind.NODE:
         _require_key("if absent", statement.type_name, target, context)
@@ -309,39 +309,39 @@ def _check_insert(statement: tree.Insert, given: _Input, context: Context) -> Ch
         kind=target.kind,
         assignments=assigned,
         if_absent=statement.if_absent,
-        origin=given.complete(assigned) or given.origin,
+        origin=inputs.complete(assigned) or inputs.origin,
         returning=check_returning(statement.returning, target, context, flag=statement.if_absent),
     )
 
 
-def _check_upsert(statement: tree.Upsert, given: _Input, context: Context) -> CheckedUpsert | None:
+def _check_upsert(statement: tree.Upsert, inputs: _Input, context: Context) -> CheckedUpsert | None:
     target = find_target(statement.type_name, context)
     if target is None or not _require_key("upsert", statement.type_name, target, context):
         return None
-    found_by = _prepare_values(statement.key, given, context)
-    key = check_assignments(found_by, target, given.scope, context)
+    key_values = _prepare_values(statement.key, inputs, context)
+    key = check_assignments(key_values, target, inputs.scope, context)
     _check_key(statement, target, context)
-    row = _add_row(given.scope, target, context)
-    written = _prepare_values(statement.assignments, given, context)
+    row = _add_row(inputs.scope, target, context)
+    written = _prepare_values(statement.assignments, inputs, context)
     assigned = check_assignments(written, target, row, context)
     _refuse_keys(statement.assignments, target, context)
-    both = (*statement.key, *statement.assignments)
-    _require_all(statement.type_name, "upsert", both, target, context)
+    assignments = (*statement.key, *statement.assignments)
+    _require_all(statement.type_name, "upsert", assignments, target, context)
     parts: tuple[Column, ...] = ()
-    if given.match is not None:
-        refuse_row_in_blocks(statement, given.scope.blocks[given.asked :], context)
+    if inputs.match is not None:
+        refuse_row_in_blocks(statement, inputs.scope.blocks[inputs.block_count :], context)
         assigned, parts = split_values(assigned)
     return CheckedUpsert(
         type_name=target.name,
         key=key,
         assignments=assigned,
-        origin=given.complete((*key, *assigned), parts=parts) or given.origin,
+        origin=inputs.complete((*key, *assigned), parts=parts) or inputs.origin,
         returning=check_returning(statement.returning, target, context, flag=True),
     )
 
 
 def _add_row(scope: Scope, target: Target, context: Context) -> Scope:
-    """The names of an origin, and `$.p`: the row that has the key, NULL where there is none."""
+    """Add `$.p` to the names of an origin: the row that has the key, NULL where there is none."""
     row = open_row(target, context, nullable=True)
     return Scope(parent=scope.parent, names={**scope.names, **row.names}, blocks=scope.blocks)
 
@@ -360,14 +360,14 @@ def _require_key(word: str, name: tree.Name, target: Target, context: Context) -
 
 
 def _check_key(statement: tree.Upsert, target: Target, context: Context) -> None:
-    given = [one.name.text for one in statement.key]
-    if sorted(given) != sorted(target.key):
+    names = [assignment.name.text for assignment in statement.key]
+    if sorted(names) != sorted(target.key):
         listed = ", ".join(target.key)
         context.findings.report(
             "T73",
             statement.type_name.span,
             f"upsert of '{target.name}' names its key in the first braces, {listed}, and everything else behind 'set'",
-            fix=f"upsert {target.name} {{ {', '.join(f'{one}: …' for one in target.key)} }} set {{ … }}",
+            fix=f"upsert {target.name} {{ {', '.join(f'{name}: …' for name in target.key)} }} set {{ … }}",
             type_name=target.name,
         )
 
@@ -375,24 +375,24 @@ def _check_key(statement: tree.Upsert, target: Target, context: Context) -> None
 # ---- updates and deletes
 
 
-def _check_update(statement: tree.Update, given: _Input, context: Context) -> CheckedUpdate | None:
-    found = _find_written(statement, given, context)
-    if found is None:
+def _check_update(statement: tree.Update, inputs: _Input, context: Context) -> CheckedUpdate | None:
+    subject = _find_written(statement, inputs, context)
+    if subject is None:
         return None
-    target, entity = found
+    target, entity = subject
     _refuse_keys(statement.assignments, target, context)
     _refuse_ends(statement.assignments, target, context)
     if entity is None:
         row = open_row(target, context)
-        written = _prepare_values(statement.assignments, given, context)
+        written = _prepare_values(statement.assignments, inputs, context)
         assigned = check_assignments(written, target, row, context)
         assert statement.where is not None
         where = check_where(statement.where, target, row, context)
         origin = None
     else:
-        given.scope.names[ROW] = Bound(context.variables[entity.variable])
-        assigned = check_assignments(statement.assignments, target, given.scope, context)
-        where, origin = None, given.complete(assigned, entity)
+        inputs.scope.names[ROW] = Bound(context.variables[entity.variable])
+        assigned = check_assignments(statement.assignments, target, inputs.scope, context)
+        where, origin = None, inputs.complete(assigned, entity)
     return CheckedUpdate(
         type_name=target.name,
         kind=target.kind,
@@ -403,11 +403,11 @@ def _check_update(statement: tree.Update, given: _Input, context: Context) -> Ch
     )
 
 
-def _check_delete(statement: tree.Delete, given: _Input, context: Context) -> CheckedDelete | None:
-    found = _find_written(statement, given, context)
-    if found is None:
+def _check_delete(statement: tree.Delete, inputs: _Input, context: Context) -> CheckedDelete | None:
+    subject = _find_written(statement, inputs, context)
+    if subject is None:
         return None
-    target, entity = found
+    target, entity = subject
     where = None
     if statement.where is not None:
         where = check_where(statement.where, target, open_row(target, context), context)
@@ -415,29 +415,29 @@ def _check_delete(statement: tree.Delete, given: _Input, context: Context) -> Ch
         type_name=target.name,
         kind=target.kind,
         where=where,
-        origin=None if entity is None else given.complete((), entity),
+        origin=None if entity is None else inputs.complete((), entity),
         returning=check_returning(statement.returning, target, context, flag=False),
     )
 
 
 def _find_written(
-    statement: tree.Update | tree.Delete, given: _Input, context: Context
+    statement: tree.Update | tree.Delete, inputs: _Input, context: Context
 ) -> tuple[Target, EntityRef | None] | None:
-    """Find what is written: the entities of a type that satisfy a condition, or a variable of the match."""
+    """Find the target of an update or delete: a type, or a variable of the match."""
     name = statement.target
     word = "update" if isinstance(statement, tree.Update) else "delete"
     if statement.where is not None:
-        if given.match is not None:
+        if inputs.match is not None:
             message = f"behind a match, {word} names one of its variables, and the match has the conditions"
             context.findings.report("T70", name.span, message, fix=f"{word} $v")
             return None
         target = find_target(name, context)
         return None if target is None else (target, None)
-    bound = given.scope.find(name.text)
+    bound = inputs.scope.find(name.text)
     if bound is None:
-        here = [one for one in given.scope.visible() if one]
-        reason = list_alternatives(name.text, here, "bound here") if here else ""
-        message = f"'${name.text}' is no variable of a match before this {word}{reason}"
+        bound_names = [bound_name for bound_name in inputs.scope.visible() if bound_name]
+        reason = list_alternatives(name.text, bound_names, "bound here") if bound_names else ""
+        message = f"'${name.text}' is not a variable of a match before this {word}{reason}"
         context.findings.report(
             "T70", name.span, message, fix=f"match {{ ${name.text}: Type }} {word} ${name.text}"
         )
@@ -480,10 +480,10 @@ def _require_all(
     target: Target,
     context: Context,
 ) -> None:
-    given = {assignment.name.text for assignment in assignments}
+    assigned = {assignment.name.text for assignment in assignments}
     ends = list(ENDS) if target.kind is VariableKind.EDGE else []
-    needed = [*ends, *(name for name, p in target.properties.items() if _is_needed(p, given))]
-    missing = [name for name in needed if name not in given]
+    needed = [*ends, *(name for name, p in target.properties.items() if _is_needed(p, assigned))]
+    missing = [name for name in needed if name not in assigned]
     if missing:
         others = f" (also missing: {', '.join(missing[1:])})" if missing[1:] else ""
         context.findings.report(
@@ -495,8 +495,8 @@ def _require_all(
         )
 
 
-def _is_needed(declared: Property, given: set[str]) -> bool:
-    embedded = declared.embed is not None and declared.embed.source in given
+def _is_needed(declared: Property, assigned: set[str]) -> bool:
+    embedded = declared.embed is not None and declared.embed.source in assigned
     return not declared.type.nullable and not embedded
 
 

@@ -1,7 +1,7 @@
-"""The row that an upsert finds, behind a match: `$.p` beside what the match binds.
+"""Values of an upsert behind a match that read the existing row: `$.p` beside the variables of the match.
 
-The match sees only what it binds, and the row is found by the key that the match gives. So what a value takes from the
-match becomes columns of the match, and the rest of the value is evaluated beside the row.
+The match gives the key by which the row is found, so the match cannot read the row. The parts of a value that read
+the match become columns of the match, and the rest of the value is evaluated beside the row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,21 +34,25 @@ def reads_row(assign: Assign) -> bool:
 
 
 def split_values(assigned: Sequence[Assign]) -> tuple[tuple[Assign, ...], tuple[Column, ...]]:
-    """Split values that read the row: what they take from the match is a column of it, and a field of the value."""
+    """Split values that read the row: the parts that read the match become columns of it and fields of the value."""
     fields: dict[Operand, Field] = {}
-    for one in filter(reads_row, assigned):
-        for part in _list_matched(one.value):
+    for assignment in filter(reads_row, assigned):
+        for part in _list_matched(assignment.value):
             fields.setdefault(part, Field(f"{_PREFIX}{len(fields)}", part.type))
     values = tuple(
-        replace(one, value=replace_parts(one.value, fields)) if reads_row(one) else one
-        for one in assigned
+        replace(assignment, value=replace_parts(assignment.value, fields))
+        if reads_row(assignment)
+        else assignment
+        for assignment in assigned
     )
-    columns = (Column(name=one.name, expr=part, type=one.type) for part, one in fields.items())
+    columns = (
+        Column(name=field.name, expr=part, type=field.type) for part, field in fields.items()
+    )
     return values, tuple(columns)
 
 
 def _list_matched(part: object) -> Iterator[Operand]:
-    """List the largest parts of a value that are no expressions over values: leaves, paths, types of entities."""
+    """List the largest parts of a value that are not expressions over values: leaves, paths, types of entities."""
     match part:
         case PropertyRef(variable=variable) | EntityRef(variable=variable):
             if variable != ROW:

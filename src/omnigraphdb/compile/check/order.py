@@ -30,7 +30,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """What a key may refer to: aliases as written, columns as checked, whether rows are groups."""
+    """The names that a key may refer to: aliases as written, columns as checked; and whether rows are groups."""
 
     aliases: Mapping[str, tree.Item]
     columns: Mapping[str, Column]
@@ -40,13 +40,13 @@ class _Rows:
 def check_sort_keys(
     read: tree.Read | tree.Stage, columns: tuple[Column, ...], scope: Scope, context: Context
 ) -> tuple[SortKey, ...]:
-    """Check the order keys; those that are wrong have been reported and are left out."""
+    """Check the order keys; keys with an error are reported and left out."""
     rows = _Rows(
         aliases={name: item for item in read.items if (name := _find_word(item)) is not None},
         columns={column.name: column for column in columns},
         grouped=read.distinct or any(aggregates_rows(item.expr, scope) for item in read.items),
     )
-    found: list[SortKey] = []
+    keys: list[SortKey] = []
     for key in read.order:
         if context.findings.full:
             break
@@ -55,12 +55,12 @@ def check_sort_keys(
         if call is not None:
             _ranking_rules(key, call, read, rows, context)
         if checked is not None:
-            found.append(checked)
-    return tuple(found)
+            keys.append(checked)
+    return tuple(keys)
 
 
 def _find_word(item: tree.Item) -> str | None:
-    """The bare word that an item is known by."""
+    """Return the bare word of an item."""
     if item.alias is not None:
         return item.alias.text
     return item.expr.name if isinstance(item.expr, tree.AliasExpr) else None
@@ -92,7 +92,7 @@ def _check_key(key: tree.OrderKey, rows: _Rows, scope: Scope, context: Context) 
 
 def _not_a_key(expr: tree.Expr, advice: str, context: Context) -> None:
     context.findings.report(
-        "T36", expr.span, f"'{render_expression(expr)}' is no order key: {advice}"
+        "T36", expr.span, f"'{render_expression(expr)}' is not an order key: {advice}"
     )
 
 
@@ -122,38 +122,38 @@ def _by_value(
     if aggregates_rows(expr, scope) and not rows.grouped:
         _not_a_key(expr, "project the aggregate under an alias and order by that", context)
         return None
-    found = check_value(expr, scope, context)
-    if found is None or (isinstance(found, PropertyRef) and refuse_blob(found, context)):
+    operand = check_value(expr, scope, context)
+    if operand is None or (isinstance(operand, PropertyRef) and refuse_blob(operand, context)):
         return None
-    if not found.type.is_plain:
-        _not_a_key(expr, f"a {found.type} has no order", context)
+    if not operand.type.is_plain:
+        _not_a_key(expr, f"a {operand.type} has no order", context)
         return None
     if rows.grouped:
-        return _by_column(expr, found, rows, descending, context)
-    if not can_be_key(found):
+        return _by_column(expr, operand, rows, descending, context)
+    if not can_be_key(operand):
         _not_a_key(expr, "it is the same for every row", context)
         return None
-    return SortKey(key=found, descending=descending)
+    return SortKey(key=operand, descending=descending)
 
 
 def _by_column(
-    expr: tree.Expr, found: Operand, rows: _Rows, descending: bool, context: Context
+    expr: tree.Expr, operand: Operand, rows: _Rows, descending: bool, context: Context
 ) -> SortKey | None:
-    """Order groups: by a column, or by what is made of aggregates and columns."""
-    name = _find_projected(found, rows)
+    """Order groups by a column, or by an expression of aggregates and columns."""
+    name = _find_projected(operand, rows)
     if name is not None:
         return SortKey(key=name, descending=descending)
-    if is_grouped(strip_spans(found), list_group_values(rows.columns.values())):
-        return SortKey(key=found, descending=descending)
+    if is_grouped(strip_spans(operand), list_group_values(rows.columns.values())):
+        return SortKey(key=operand, descending=descending)
     advice = "with aggregates or distinct, order only by what return projects; add it there"
     _not_a_key(expr, advice, context)
     return None
 
 
-def _find_projected(found: Operand, rows: _Rows) -> str | None:
-    wanted = strip_spans(found)
+def _find_projected(operand: Operand, rows: _Rows) -> str | None:
+    expression = strip_spans(operand)
     for column in rows.columns.values():
-        if strip_spans(column.expr) == wanted:
+        if strip_spans(column.expr) == expression:
             return column.name
     return None
 
@@ -161,9 +161,9 @@ def _find_projected(found: Operand, rows: _Rows) -> str | None:
 # ---- rankings
 
 
-def _make_sort_key(found: Nearest | Bm25 | Rrf) -> SortKey:
+def _make_sort_key(ranking: Nearest | Bm25 | Rrf) -> SortKey:
     # Distances rank from the smallest, relevance from the largest.
-    return SortKey(key=found, descending=not isinstance(found, Nearest))
+    return SortKey(key=ranking, descending=not isinstance(ranking, Nearest))
 
 
 def _ranking_call(key: tree.OrderKey, rows: _Rows) -> RankingExpr | None:
@@ -209,10 +209,10 @@ def _call(call: RankingExpr) -> str:
 
 
 def _direction_rule(key: tree.OrderKey, name: str, context: Context) -> None:
-    wrong = "desc" if name == "nearest" else "asc"
-    if key.direction == wrong:
+    refused = "desc" if name == "nearest" else "asc"
+    if key.direction == refused:
         best = "smallest distance" if name == "nearest" else "highest score"
-        message = f"{name} always puts the {best} first; leave out '{wrong}'"
+        message = f"{name} always puts the {best} first; leave out '{refused}'"
         context.findings.report("T38", key.span, message)
 
 

@@ -47,7 +47,7 @@ _TRUE = Const(value=True, type=TRUTH)
 def check_pattern(
     clauses: Iterable[tree.Clause], context: Context, before: Scope | None = None
 ) -> tuple[Pattern, Scope]:
-    """Check a match block after what a stage left; also give the names that its result may use."""
+    """Check a match block after the names of a stage; also return the names that its result may use."""
     block = Block(scope=Scope(parent=before))
     _check_clauses(clauses, block, context)
     return block.pattern(), block.scope
@@ -66,9 +66,9 @@ def _check_clauses(clauses: Iterable[tree.Clause], block: Block, context: Contex
                 inner = _check_inner("exists", written, block.scope, context)
                 block.existences.append(inner.pattern())
             case tree.Filter():
-                found = check_condition(clause.condition, block.scope, context)
-                if found is not None:
-                    block.conditions.append(found)
+                condition = check_condition(clause.condition, block.scope, context)
+                if condition is not None:
+                    block.conditions.append(condition)
             case tree.Negation():
                 _check_negation(clause, block, context)
             case tree.Optional():
@@ -100,26 +100,26 @@ def _find_bound_type(name: tree.Name, context: Context) -> str | None:
     """Find the type of a binding; an interface stands for the types that implement it."""
     if name.text in context.catalog.nodes:
         return name.text
-    found = list_implementing(context.catalog, name.text)
+    names = list_implementing(context.catalog, name.text)
     context.open_forms.add(name.text)
-    if not found:
+    if not names:
         _not_a_node(name, context)
-    return join_types(found) or None
+    return join_types(names) or None
 
 
 def _not_a_node(name: tree.Name, context: Context) -> None:
     catalog = context.catalog
     if name.text in catalog.edges:
-        why = "is an edge type; a binding takes a node type, edges are traversed"
+        reason = "is an edge type; a binding takes a node type, edges are traversed"
     elif name.text in catalog.interfaces:
-        why = "is an interface that no node type implements, so nothing can match"
+        reason = "is an interface that no node type implements, so nothing can match"
     else:
-        known = [*catalog.nodes, *catalog.interfaces]
-        why = f"is not a node type{list_alternatives(name.text, known, 'node types')}"
+        names = [*catalog.nodes, *catalog.interfaces]
+        reason = f"is not a node type{list_alternatives(name.text, names, 'node types')}"
     context.findings.report(
         "T1",
         name.span,
-        f"'{name.text}' {why}",
+        f"'{name.text}' {reason}",
         fix=nearest_name(name.text, catalog.nodes),
         type_name=name.text,
     )
@@ -128,29 +128,29 @@ def _not_a_node(name: tree.Name, context: Context) -> None:
 def _bound_variable(
     clause: tree.Binding, type_name: str, block: Block, context: Context
 ) -> Variable | None:
-    """The variable a binding is about: a new one, or one that is of the type already."""
+    """Return the variable of a binding: a new variable, or a bound variable of the type."""
     name = clause.variable
-    found = block.scope.find(name.text) if name.text != ANONYMOUS else None
-    if found is None:
+    bound = block.scope.find(name.text) if name.text != ANONYMOUS else None
+    if bound is None:
         return introduce(block, name, VariableKind.NODE, type_name, context)
-    if found.variable is None:
+    if bound.variable is None:
         return None
-    is_node = found.variable.kind is VariableKind.NODE
-    if not is_node or not set(found.variable.types) <= set(split_types(type_name)):
-        narrower = is_node and type_name in found.variable.types
+    is_node = bound.variable.kind is VariableKind.NODE
+    if not is_node or not set(bound.variable.types) <= set(split_types(type_name)):
+        narrower = is_node and type_name in bound.variable.types
         context.findings.report(
             "T26",
             name.span,
-            f"'${name.text}' is bound to {found.variable.kind} type '{found.variable.type_name}'"
+            f"'${name.text}' is bound to {bound.variable.kind} type '{bound.variable.type_name}'"
             f" and cannot be '{clause.type_name.text}' as well",
             label="type(…) tells which of them an entity is" if narrower else None,
             fix=f'type(${name.text}) = "{type_name}"' if narrower else None,
         )
         return None
-    if found.nullable and block.scope.holds(name.text):
+    if bound.nullable and block.scope.holds(name.text):
         refuse_optional(name, context)
         return None
-    return found.variable
+    return bound.variable
 
 
 # ---- nested blocks
@@ -176,14 +176,14 @@ def check_block(expr: tree.BlockExpr, scope: Scope, context: Context) -> Operand
     inner = _check_inner(word, expr, scope, context)
     name = context.namer.block()
     if isinstance(expr.kind, str):
-        asked = BlockValue(
+        block_value = BlockValue(
             name=name, function="exists", argument=None, pattern=inner.pattern(), type=TRUTH
         )
     else:
         aggregate = check_aggregate(expr.kind, inner.scope, context)
         if aggregate is None:
             return None
-        asked = BlockValue(
+        block_value = BlockValue(
             name=name,
             function=aggregate.function,
             argument=aggregate.argument,
@@ -192,11 +192,11 @@ def check_block(expr: tree.BlockExpr, scope: Scope, context: Context) -> Operand
             distinct=aggregate.distinct,
             fraction=aggregate.fraction,
         )
-    scope.blocks.append(asked)
-    found = Field(name, asked.type)
+    scope.blocks.append(block_value)
+    field = Field(name, block_value.type)
     if expr.kind != "not":
-        return found
-    return Truth(condition=Not(part=Compare(left=found, op="=", right=_TRUE)), type=TRUTH)
+        return field
+    return Truth(condition=Not(part=Compare(left=field, op="=", right=_TRUE)), type=TRUTH)
 
 
 def _check_optional(clause: tree.Optional, block: Block, context: Context) -> None:

@@ -34,17 +34,17 @@ from omnigraphdb.values import replace
 
 
 def check(query: tree.Query, catalog: Catalog, source: Source) -> Checked:
-    """Check one query against a schema, or raise everything that is wrong with it."""
-    checked, found = check_findings(query, catalog, source)
+    """Check one query against a schema, or raise all its errors."""
+    checked, findings = check_findings(query, catalog, source)
     if checked is None:
-        raise check_error(found, catalog, source)
+        raise check_error(findings, catalog, source)
     return checked
 
 
 def check_findings(
     query: tree.Query, catalog: Catalog, source: Source
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
-    """Check one query and list what is wrong instead of raising; the first finding leads."""
+    """Check one query and list its errors instead of raising them; the first finding leads."""
     report = Findings(source, query_name=query.name.text)
     context = Context(
         catalog=catalog,
@@ -60,23 +60,23 @@ def check_findings(
         checked = check_read(query, query.body, context)
     else:
         checked = check_mutation(query, query.body, context)
-    # What is wrong with the text leads; values come after it, as they do when a query runs.
+    # Errors of the text lead; errors of values follow, as they do when a query runs.
     ordered = sorted(report.found, key=_concerns_value)
-    placed = tuple(locate(source, _say_expected(diagnostic)) for diagnostic in ordered)
-    return (None if placed else checked), placed
+    diagnostics = tuple(locate(source, _say_expected(diagnostic)) for diagnostic in ordered)
+    return (None if diagnostics else checked), diagnostics
 
 
 def check_file(file: tree.QueryFile, catalog: Catalog, source: Source) -> tuple[Checked, ...]:
-    """Check every query of a file, or raise everything that is wrong with any of them."""
-    wrong = list(find_repeated_names(file))
+    """Check every query of a file, or raise the errors of all queries."""
+    errors = list(find_repeated_names(file))
     checked: list[Checked] = []
     with pause_collection(source):
         for query in file.queries:
-            one, found = check_findings(query, catalog, source)
-            wrong += found
-            checked += [one] if one is not None else []
-    if wrong:
-        raise check_error(wrong, catalog, source)
+            checked_query, findings = check_findings(query, catalog, source)
+            errors += findings
+            checked += [checked_query] if checked_query is not None else []
+    if errors:
+        raise check_error(errors, catalog, source)
     return tuple(checked)
 
 
@@ -103,33 +103,35 @@ def _report_repeated(name: tree.Name) -> Diagnostic:
     )
 
 
-def _say_expected(found: Diagnostic) -> Diagnostic:
-    """Add what its code expects to a finding that offers no fix."""
-    if found.fix or found.expected:
-        return found
-    code = CHECK_CODES.get(found.code or "")
-    return replace(found, expected=code.expected if code else "a value that the property takes")
+def _say_expected(finding: Diagnostic) -> Diagnostic:
+    """Add the expectation of its code to a finding that offers no fix."""
+    if finding.fix or finding.expected:
+        return finding
+    code = CHECK_CODES.get(finding.code or "")
+    return replace(finding, expected=code.expected if code else "a value that the property takes")
 
 
-def check_error(found: Sequence[Diagnostic], catalog: Catalog, source: Source) -> OmniError:
-    """The error that findings make; the first decides whether query or data is to blame."""
-    if not _concerns_value(found[0]):
-        return query_error(source, found)
-    return data_error([_problem(one, catalog) for one in found if _concerns_value(one)])
+def check_error(findings: Sequence[Diagnostic], catalog: Catalog, source: Source) -> OmniError:
+    """Return the error that findings make; the first decides whether query or data is to blame."""
+    if not _concerns_value(findings[0]):
+        return query_error(source, findings)
+    return data_error(
+        [_problem(finding, catalog) for finding in findings if _concerns_value(finding)]
+    )
 
 
-def _concerns_value(found: Diagnostic) -> bool:
-    return (found.code or "").startswith("W")
+def _concerns_value(finding: Diagnostic) -> bool:
+    return (finding.code or "").startswith("W")
 
 
-def _problem(found: Diagnostic, catalog: Catalog) -> Problem:
-    name = found.type_name or ""
+def _problem(finding: Diagnostic, catalog: Catalog) -> Problem:
+    name = finding.type_name or ""
     table = catalog.nodes.get(name) or catalog.edges.get(name)
     return Problem(
-        rule=found.code or "",
-        message=found.message,
+        rule=finding.code or "",
+        message=finding.message,
         table_key=table.table_key if table else None,
-        property=found.property,
+        property=finding.property,
     )
 
 
@@ -147,10 +149,10 @@ def _list_names(body: tree.Read | tuple[tree.Statement, ...]) -> Iterator[str]:
 def _list_statement_names(statement: tree.Statement) -> Iterator[str]:
     if not isinstance(statement.origin, tree.Matched):
         return
-    set_ = () if isinstance(statement, tree.Delete) else statement.assignments
+    assignments = () if isinstance(statement, tree.Delete) else statement.assignments
     yield from list_introductions(statement.origin.clauses)
     yield from _list_stage_names(statement.origin.stages)
-    yield from list_block_introductions(one.value for one in set_)
+    yield from list_block_introductions(assignment.value for assignment in assignments)
 
 
 def _list_stage_names(stages: Iterable[tree.Stage | tree.Read]) -> Iterator[str]:
@@ -174,13 +176,13 @@ _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def check_exposure(options: Sequence[tree.Option], report: Findings) -> None:
-    """Check what `@mcp(…)` says: `expose` is true or false, `tool_name` a word, each at most once."""
+    """Check the options of `@mcp(…)`: `expose` is true or false, `tool_name` a word, each at most once."""
     seen: set[str] = set()
     for option in options:
         name, value = option.name.text, option.value
         if name in seen or not _is_option(name, value):
             message = (
-                f"'{name}' is no option of @mcp here: it takes expose: true or false, and tool_name: a"
+                f"'{name}' is not an option of @mcp here: it takes expose: true or false, and tool_name: a"
                 " text of letters, digits and underscores, each at most once"
             )
             report.report(
@@ -196,19 +198,19 @@ def _is_option(name: str, value: str | bool) -> bool:
 
 
 def check_parameters(declared: Sequence[tree.Param], report: Findings) -> Mapping[str, Parameter]:
-    """Check the declared parameters; one whose type is wrong stays, so that its uses are understood."""
-    found: dict[str, Parameter] = {}
+    """Check the declared parameters; a parameter of a wrong type stays, so that its uses are understood."""
+    parameters: dict[str, Parameter] = {}
     for param in declared:
         name = param.name.text
-        if name in found:
+        if name in parameters:
             message = f"parameter '${name}' is declared twice; one of them must go"
             report.report("T31", param.name.span, message)
             continue
         problem = _declaration_problem(param)
         if problem is not None:
             report.report("T28", param.span, f"parameter '${name}' {problem}")
-        found[name] = Parameter(name=name, type=_type(param.type), span=param.span)
-    return found
+        parameters[name] = Parameter(name=name, type=_type(param.type), span=param.span)
+    return parameters
 
 
 def _declaration_problem(param: tree.Param) -> str | None:
@@ -231,20 +233,20 @@ def _declaration_problem(param: tree.Param) -> str | None:
 
 
 def _records_problem(written: tree.ParamType) -> str | None:
-    names = Counter(one.name.text for one in written.fields)
+    names = Counter(field.name.text for field in written.fields)
     twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:
         return f"has two fields '{twice}'; one of them must go"
-    if any(one.type.fields for one in written.fields):
+    if any(field.type.fields for field in written.fields):
         return "has records inside of records; a field is a scalar, a list of scalars or a Vector"
-    wrong = ((one, _declaration_problem(one)) for one in written.fields)
-    first = next(((one, problem) for one, problem in wrong if problem is not None), None)
+    problems = ((field, _declaration_problem(field)) for field in written.fields)
+    first = next(((field, problem) for field, problem in problems if problem is not None), None)
     return None if first is None else f"has a field '{first[0].name.text}' that {first[1]}"
 
 
 def _type(written: tree.ParamType) -> PropertyType:
     if written.fields:
-        fields = tuple((one.name.text, _type(one.type)) for one in written.fields)
+        fields = tuple((field.name.text, _type(field.type)) for field in written.fields)
         return PropertyType(
             scalar=Scalar.STRING, is_list=True, nullable=written.nullable, fields=fields
         )

@@ -123,8 +123,8 @@ def _node_field(
 ) -> PropertyRef | None:
     bound = scope.find(expr.variable)
     if bound and bound.variable and bound.variable.kind is VariableKind.EDGE:
-        how = f"stands for an edge, and {function} works on properties of nodes"
-        report_edge_misuse(expr.variable, expr.span, how, context)
+        problem = f"stands for an edge, and {function} works on properties of nodes"
+        report_edge_misuse(expr.variable, expr.span, problem, context)
         return None
     if bound and bound.variable and is_mixed(bound.variable.type_name):
         context.findings.report(
@@ -150,24 +150,24 @@ def _text_field(
     return field
 
 
-def _wrong_field(function: str, expr: tree.Expr, found: str, context: Context) -> None:
+def _wrong_field(function: str, expr: tree.Expr, actual: str, context: Context) -> None:
     context.findings.report(
         _CODES[function],
         expr.span,
-        f"{function} searches a String property of a node, '{render_expression(expr)}' is {found}",
+        f"{function} searches a String property of a node, '{render_expression(expr)}' is {actual}",
     )
 
 
 def _text_query(
     function: str, expr: tree.Expr, scope: Scope, context: Context
 ) -> Const | ParamRef | None:
-    found = _argument(expr, scope, context)
-    if found is None or (not isinstance(found, str) and found.type.is_text):
-        return found
+    argument = _argument(expr, scope, context)
+    if argument is None or (not isinstance(argument, str) and argument.type.is_text):
+        return argument
     context.findings.report(
         _CODES[function],
         expr.span,
-        f"{function} takes its query text as a String literal or parameter, not {_kind(found)}",
+        f"{function} takes its query text as a String literal or parameter, not {_kind(argument)}",
     )
     return None
 
@@ -175,17 +175,17 @@ def _text_query(
 def _vector_query(
     expr: tree.Expr, dimension: int, scope: Scope, context: Context
 ) -> Const | ParamRef | None:
-    found = _argument(expr, scope, context)
-    if found is None:
+    argument = _argument(expr, scope, context)
+    if argument is None:
         return None
-    actual = _kind(found)
-    if not isinstance(found, str):
-        if found.type.is_text or found.type.dimension == dimension:
-            return found
-        numbers = _numbers(found)
+    actual = _kind(argument)
+    if not isinstance(argument, str):
+        if argument.type.is_text or argument.type.dimension == dimension:
+            return argument
+        numbers = _numbers(argument)
         if numbers is not None and len(numbers) == dimension:
             vector = PropertyType(scalar=Scalar.F32, dimension=dimension)
-            return Const(value=numbers, type=vector, span=found.span)
+            return Const(value=numbers, type=vector, span=argument.span)
         if numbers is not None:
             actual = f"a list of {len(numbers)} numbers"
     message = f"nearest takes a Vector({dimension}) or a String to embed, not {actual}"
@@ -193,20 +193,20 @@ def _vector_query(
     return None
 
 
-def _numbers(found: Const | ParamRef) -> tuple[float, ...] | None:
-    if isinstance(found, ParamRef) or not isinstance(found.value, tuple):
+def _numbers(argument: Const | ParamRef) -> tuple[float, ...] | None:
+    if isinstance(argument, ParamRef) or not isinstance(argument.value, tuple):
         return None
-    is_numeric = found.type.scalar in NUMBERS or not found.value
-    return tuple(float(item) for item in found.value) if is_numeric else None
+    is_numeric = argument.type.scalar in NUMBERS or not argument.value
+    return tuple(float(item) for item in argument.value) if is_numeric else None
 
 
 def _distance(expr: tree.TextExpr, scope: Scope, context: Context) -> Const | ParamRef | None:
     if expr.distance is None:
         return _number(FUZZY_DISTANCE_DEFAULT, expr.span)
-    found = _argument(expr.distance, scope, context)
-    if found is None or (not isinstance(found, str) and _is_integer(found)):
-        return found
-    message = f"fuzzy takes its edit distance as an integer, not {_kind(found)}"
+    argument = _argument(expr.distance, scope, context)
+    if argument is None or (not isinstance(argument, str) and _is_integer(argument)):
+        return argument
+    message = f"fuzzy takes its edit distance as an integer, not {_kind(argument)}"
     context.findings.report("T19", expr.distance.span, message)
     return None
 
@@ -214,38 +214,38 @@ def _distance(expr: tree.TextExpr, scope: Scope, context: Context) -> Const | Pa
 def _k(expr: tree.RrfExpr, scope: Scope, context: Context) -> Const | ParamRef | None:
     if expr.k is None:
         return _number(RRF_K_DEFAULT, expr.span)
-    found = _argument(expr.k, scope, context)
-    if found is None or (not isinstance(found, str) and _is_integer(found) and _positive(found)):
-        return found
-    value = found.value if isinstance(found, Const) else _kind(found)
+    k = _argument(expr.k, scope, context)
+    if k is None or (not isinstance(k, str) and _is_integer(k) and _positive(k)):
+        return k
+    value = k.value if isinstance(k, Const) else _kind(k)
     message = f"rrf takes its constant k as an integer above zero, not {value}"
     context.findings.report("T21", expr.k.span, message)
     return None
 
 
 def _argument(expr: tree.Expr, scope: Scope, context: Context) -> Const | ParamRef | str | None:
-    """A literal or parameter, the name of what stands there instead, or None when reported."""
+    """Return a literal or parameter, the text of any other expression, or None when an error is reported."""
     match expr:
         case tree.LiteralExpr():
             literal = read_constant(expr, context.findings)
             return "null" if literal is not None and literal.value is None else literal
         case tree.VariableExpr():
-            found = check_variable(expr, scope, context)
-            return render_type(found, context) if isinstance(found, EntityRef) else found
+            operand = check_variable(expr, scope, context)
+            return render_type(operand, context) if isinstance(operand, EntityRef) else operand
         case _:
             return render_expression(expr)
 
 
-def _kind(found: Const | ParamRef | str) -> str:
-    return found if isinstance(found, str) else str(found.type)
+def _kind(argument: Const | ParamRef | str) -> str:
+    return argument if isinstance(argument, str) else str(argument.type)
 
 
-def _is_integer(found: Const | ParamRef) -> bool:
-    return found.type.is_plain and found.type.scalar in INTEGERS
+def _is_integer(argument: Const | ParamRef) -> bool:
+    return argument.type.is_plain and argument.type.scalar in INTEGERS
 
 
-def _positive(found: Const | ParamRef) -> bool:
-    return isinstance(found, ParamRef) or (isinstance(found.value, int) and found.value > 0)
+def _positive(k: Const | ParamRef) -> bool:
+    return isinstance(k, ParamRef) or (isinstance(k.value, int) and k.value > 0)
 
 
 def _number(value: int, span: Span) -> Const:

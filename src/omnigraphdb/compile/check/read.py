@@ -1,4 +1,4 @@
-"""A read: its stages and its result, the reads of a union, and what they ask of parameters."""
+"""A read: its stages and its result, the reads of a union, and its demands on parameters."""
 
 from collections.abc import Iterator
 
@@ -35,9 +35,11 @@ _ROWS = PropertyType(scalar=Scalar.I64)
 
 
 def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
-    """Check a read; what it returns counts only when nothing was reported."""
+    """Check a read; the result is complete only when nothing was reported."""
     first = _check_single(query, read, context)
-    joined = tuple((every, _check_single(query, one, context)) for every, one in read.union)
+    joined = tuple(
+        (every, _check_single(query, union_read, context)) for every, union_read in read.union
+    )
     for (_, other), (_, written) in zip(joined, read.union, strict=True):
         _check_joined(first, other, written, context)
     if read.bounded is not None:
@@ -52,7 +54,7 @@ def check_read(query: tree.Query, read: tree.Read, context: Context) -> CheckedR
 def _check_single(query: tree.Query, read: tree.Read, context: Context) -> CheckedRead:
     """Check the stages of a read and its result."""
     stages, matched, scope = check_stages(read, context)
-    asked = len(scope.blocks)
+    block_count = len(scope.blocks)
     projected = check_columns(read, scope, context)
     return CheckedRead(
         name=query.name.text,
@@ -63,7 +65,7 @@ def _check_single(query: tree.Query, read: tree.Read, context: Context) -> Check
         distinct=read.distinct,
         having=check_having(read, projected, scope, context),
         order=check_sort_keys(read, projected, scope, context),
-        blocks=tuple(scope.blocks[asked:]),
+        blocks=tuple(scope.blocks[block_count:]),
         limit=_check_bound("limit", read.limit, context),
         offset=_check_bound("offset", read.offset, context),
         description=query.description,
@@ -75,7 +77,7 @@ def _check_single(query: tree.Query, read: tree.Read, context: Context) -> Check
 def check_stages(
     part: tree.Read | tree.Matched, context: Context
 ) -> tuple[tuple[CheckedStage, ...], Pattern, Scope]:
-    """Check the stages of a read and the match behind them; also give the names that it leaves."""
+    """Check the stages of a read and the match behind them; also return the names that it leaves."""
     before: Scope | None = None
     stages = []
     for written in part.stages:
@@ -88,9 +90,9 @@ def check_stages(
 def _check_stage(
     written: tree.Stage, before: Scope | None, context: Context
 ) -> tuple[CheckedStage, Scope]:
-    """Check a stage; also give the names that it leaves."""
+    """Check a stage; also return the names that it leaves."""
     matched, scope = check_pattern(written.clauses, context, before)
-    asked = len(scope.blocks)
+    block_count = len(scope.blocks)
     columns = check_columns(written, scope, context)
     having = check_having(written, columns, scope, context)
     order = check_sort_keys(written, columns, scope, context)
@@ -103,7 +105,7 @@ def _check_stage(
         having=having,
         order=order,
         per=check_per(written, columns, scope, context),
-        blocks=tuple(scope.blocks[asked:]),
+        blocks=tuple(scope.blocks[block_count:]),
         limit=_check_bound("limit", written.limit, context),
         offset=_check_bound("offset", written.offset, context),
     )
@@ -115,7 +117,10 @@ def _check_joined(
 ) -> None:
     """Check that a read of a union gives the columns of the first, and leaves order and bounds to the whole."""
     columns, others = (
-        [(one.name, replace(one.type, nullable=True, enum_values=())) for one in read.columns]
+        [
+            (column.name, replace(column.type, nullable=True, enum_values=()))
+            for column in read.columns
+        ]
         for read in (first, other)
     )
     if columns != others:
@@ -143,7 +148,7 @@ def _check_union_order(read: tree.Read, first: CheckedRead, context: Context) ->
 
 
 def _list_columns(read: CheckedRead) -> str:
-    return ", ".join(f"{one.name}: {one.type}" for one in read.columns) or "none"
+    return ", ".join(f"{column.name}: {column.type}" for column in read.columns) or "none"
 
 
 def _check_bound(
@@ -168,15 +173,15 @@ _Use = tuple[HopBound | None, str, int | None]
 
 
 def add_demands(read: CheckedRead) -> CheckedRead:
-    """The same read, with what it asks of its parameters."""
+    """Return the read with its demands on parameters."""
     demands = _list_demands(read) if read.params else ()
     return replace(read, demands=demands) if demands else read
 
 
 def _list_demands(read: CheckedRead) -> tuple[Demand, ...]:
     return tuple(
-        Demand(parameter=used, word=word, least=least)
-        for used, word, least in _uses(read)
+        Demand(parameter=used, word=word, least=minimum)
+        for used, word, minimum in _uses(read)
         if isinstance(used, ParamRef)
     )
 
@@ -210,18 +215,18 @@ def _pattern_uses(pattern: Pattern) -> Iterator[_Use]:
 
 
 def _expression_uses(expr: object) -> Iterator[_Use]:
-    for one in walk(expr):
-        match one:
+    for part in walk(expr):
+        match part:
             case TextMatch():
-                yield one.query, f"the query text of {one.function}", None
-                yield one.distance, "the edit distance of fuzzy", 0
+                yield part.query, f"the query text of {part.function}", None
+                yield part.distance, "the edit distance of fuzzy", 0
             case Nearest():
-                yield one.query, "the query of nearest", None
+                yield part.query, "the query of nearest", None
             case Bm25():
-                yield one.query, "the query text of bm25", None
+                yield part.query, "the query text of bm25", None
             case Rrf():
-                yield one.k, "the constant k of rrf", 1
+                yield part.k, "the constant k of rrf", 1
             case Aggregate():
-                yield one.fraction, "the fraction of percentile", 0
+                yield part.fraction, "the fraction of percentile", 0
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""The row that a statement writes: its properties as words, the condition that finds it, and what is returned of it."""
+"""The row that a statement writes: its properties as words, the condition that selects it, and the returned values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -62,15 +62,15 @@ _FLAG = PropertyType(scalar=Scalar.BOOL)
 def open_row(
     target: Target, context: Context, *, nullable: bool = False, flag: bool = False
 ) -> Scope:
-    """The scope in which `$.p` is a property of the row; with `flag`, `created` tells whether it is new."""
+    """Open the scope in which `$.p` is a property of the row; with `flag`, `created` tells whether it is new."""
     variable = Variable(name=ROW, kind=target.kind, type_name=target.name, nullable=nullable)
     context.variables[ROW] = variable
-    around = Scope(scalars={CREATED: Field(CREATED, _FLAG)} if flag else {})
-    return Scope(parent=around, names={ROW: Bound(variable, nullable=nullable)})
+    outer_scope = Scope(scalars={CREATED: Field(CREATED, _FLAG)} if flag else {})
+    return Scope(parent=outer_scope, names={ROW: Bound(variable, nullable=nullable)})
 
 
 def refuse_blocks(expr: tree.Expr, context: Context) -> bool:
-    """Report what only a match can evaluate; tell whether there was any."""
+    """Report expressions that only a match can evaluate; return whether there was any."""
     if isinstance(expr, _OF_MATCHES):
         context.findings.report(
             "T71",
@@ -83,24 +83,24 @@ def refuse_blocks(expr: tree.Expr, context: Context) -> bool:
 
 
 def _bind_words(
-    expr: tree.Expr, target: Target, context: Context, known: Mapping[str, tree.Expr] = NO_WORDS
+    expr: tree.Expr, target: Target, context: Context, words: Mapping[str, tree.Expr] = NO_WORDS
 ) -> tree.Expr | None:
-    """Read bare words as properties of the row, or as `known` ones; None when one is unknown and is reported."""
+    """Read bare words as properties of the row, or as expressions of `words`; return None if a word is unknown."""
     unknown: list[tree.AliasExpr] = []
 
     def bind(leaf: tree.Expr) -> tree.Expr:
         if not isinstance(leaf, tree.AliasExpr):
             return leaf
-        if leaf.name in known:
-            return replace(known[leaf.name], span=leaf.span)
+        if leaf.name in words:
+            return replace(words[leaf.name], span=leaf.span)
         name = tree.Name(leaf.name, leaf.span)
         if find_type(name, target, context) is None:
             unknown.append(leaf)
             return leaf
         return _refer_to(leaf, target)
 
-    found = tree.change_leaves(expr, bind)
-    return None if unknown or refuse_blocks(expr, context) else found
+    bound = tree.change_leaves(expr, bind)
+    return None if unknown or refuse_blocks(expr, context) else bound
 
 
 def _refer_to(word: tree.AliasExpr, target: Target) -> tree.Expr:
@@ -123,8 +123,8 @@ def check_where(
         case tree.AnyOf(parts=parts):
             return AnyOf(parts=_check_parts(parts, target, scope, context))
         case tree.Not(part=part):
-            found = check_where(part, target, scope, context)
-            return None if found is None else Not(part=found)
+            condition = check_where(part, target, scope, context)
+            return None if condition is None else Not(part=condition)
         case tree.Compare(
             left=tree.AliasExpr(),
             op=op,
@@ -170,47 +170,47 @@ def _check_relation(
 def _check_compared(
     written: tree.Compare, target_property: TargetProperty, scope: Scope, context: Context
 ) -> Operand | None:
-    found = check_plain_value(written.right, target_property, scope, context)
-    if found is None:
+    operand = check_plain_value(written.right, target_property, scope, context)
+    if operand is None:
         return None
-    if written.op in ("=", "!=") and is_key_value(found, target_property):
-        return make_id(found, target_property)
-    if isinstance(found, Const):
-        problem = _predicate_problem(found, written.op, target_property.type)
+    if written.op in ("=", "!=") and is_key_value(operand, target_property):
+        return make_id(operand, target_property)
+    if isinstance(operand, Const):
+        problem = _predicate_problem(operand, written.op, target_property.type)
         if problem is None:
-            return found
+            return operand
         code, reason = problem
         message = f"'{target_property.label}' is {target_property.type}, {reason}"
-        target_property.report(code, found.span, message, context, found)
+        target_property.report(code, operand.span, message, context, operand)
         return None
-    if comparable(found.type, target_property.type):
-        return found
-    report_mismatch(written.right, found, target_property, context)
+    if comparable(operand.type, target_property.type):
+        return operand
+    report_mismatch(written.right, operand, target_property, context)
     return None
 
 
-def _predicate_problem(found: Const, op: str, expected: PropertyType) -> tuple[str, str] | None:
-    if found.value is None:
+def _predicate_problem(constant: Const, op: str, expected: PropertyType) -> tuple[str, str] | None:
+    if constant.value is None:
         return "T3", "and comparing it with null is never true; write 'is null'"
     if not expected.is_plain:
-        return "T7", f"got {found.type}; lists and vectors are not comparable"
-    if not comparable(found.type, expected):
-        return "T3", f"got {found.type} '{shorten(found.value)}'"
-    return enum_problem(found, expected) if op in ("=", "!=") else None
+        return "T7", f"got {constant.type}; lists and vectors are not comparable"
+    if not comparable(constant.type, expected):
+        return "T3", f"got {constant.type} '{shorten(constant.value)}'"
+    return enum_problem(constant, expected) if op in ("=", "!=") else None
 
 
-# ---- what is returned
+# ---- returned columns
 
 
 def check_returning(
     items: tuple[tree.Item, ...], target: Target, context: Context, *, flag: bool
 ) -> tuple[Column, ...]:
-    """Check what a statement returns of every row that it wrote; with `flag`, whether the row is new."""
+    """Check the values that a statement returns of every row that it wrote; with `flag`, whether the row is new."""
     scope = open_row(target, context, flag=flag)
-    found: list[Column] = []
+    columns: list[Column] = []
     for item in items:
         name = output_name(item)
-        if any(one.name == name for one in found):
+        if any(column.name == name for column in columns):
             message = (
                 f"two items return the column '{name}'; give one of them another name with 'as'"
             )
@@ -218,8 +218,8 @@ def check_returning(
             continue
         value = _check_returned(item.expr, target, scope, context, flag=flag)
         if value is not None:
-            found.append(Column(name=name, expr=value, type=value.type))
-    return tuple(found)
+            columns.append(Column(name=name, expr=value, type=value.type))
+    return tuple(columns)
 
 
 def _check_returned(
@@ -231,14 +231,16 @@ def _check_returned(
         context.findings.report("T74", expr.span, message)
         return None
     bound = _bind_words(expr, target, context, words)
-    found = None if bound is None else check_value(bound, scope, context)
-    if found is None or (isinstance(found, PropertyRef | ParamRef) and refuse_blob(found, context)):
+    operand = None if bound is None else check_value(bound, scope, context)
+    if operand is None or (
+        isinstance(operand, PropertyRef | ParamRef) and refuse_blob(operand, context)
+    ):
         return None
-    if is_duration(found) or is_null(expr):
-        message = f"'{render_expression(expr)}' is no value that can be returned"
+    if is_duration(operand) or is_null(expr):
+        message = f"'{render_expression(expr)}' is not a value that can be returned"
         context.findings.report("T74", expr.span, message)
         return None
-    return found
+    return operand
 
 
 _ID_OF_ROW: tree.Expr = tree.CallExpr(function="id", arguments=(tree.VariableExpr(name=ROW),))

@@ -1,4 +1,4 @@
-"""The target of a statement: the type it writes, and what the statement may name of it."""
+"""The target of a statement: the type that it writes, and the names of that type that it may use."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from omnigraphdb.language.query import tree
 from omnigraphdb.values import dataclass
 
 ENDS: Mapping[str, str] = {"from": "src", "to": "dst"}
-"""How the ends of an edge are written, and the columns that hold them."""
+"""The words for the ends of an edge, and the columns that hold the ends."""
 
 ID = PropertyType(scalar=Scalar.STRING)
 
@@ -43,18 +43,18 @@ class Target:
         return self.table.key_columns if isinstance(self.table, NodeType) else ()
 
     def type_of(self, name: str) -> PropertyType | None:
-        """The type of what a statement may name: a property, or an end of an edge."""
+        """Return the type of a name that a statement may use: a property, or an end of an edge."""
         if name in ENDS and self.kind is VariableKind.EDGE:
             return ID
         declared = self.properties.get(name)
         return declared.type if declared else None
 
     def column_of(self, name: str) -> str:
-        """The physical column behind a name."""
+        """Return the physical column behind a name."""
         return ENDS.get(name, name) if self.kind is VariableKind.EDGE else name
 
     def words(self) -> list[str]:
-        """Everything a statement may name."""
+        """List every name that a statement may use."""
         ends = list(ENDS) if self.kind is VariableKind.EDGE else []
         return [*ends, *self.properties]
 
@@ -65,29 +65,29 @@ def find_target(name: tree.Name, context: Context) -> Target | None:
     table = catalog.nodes.get(name.text) or catalog.edges.get(name.text)
     if table is not None:
         return Target(table)
-    known = [*catalog.nodes, *catalog.edges]
+    names = [*catalog.nodes, *catalog.edges]
     if name.text in catalog.interfaces:
-        why = "is an interface and has no entities; name a node type that implements it"
+        reason = "is an interface and has no entities; name a node type that implements it"
     else:
-        why = f"is not a type of this graph{list_alternatives(name.text, known, 'types')}"
+        reason = f"is not a type of this graph{list_alternatives(name.text, names, 'types')}"
     context.findings.report(
         "T10",
         name.span,
-        f"'{name.text}' {why}",
-        fix=nearest_name(name.text, known),
+        f"'{name.text}' {reason}",
+        fix=nearest_name(name.text, names),
         type_name=name.text,
     )
     return None
 
 
 def find_type(name: tree.Name, target: Target, context: Context) -> PropertyType | None:
-    """The type behind a name of the statement; an unknown one is reported."""
-    found = target.type_of(name.text)
-    if found is None:
+    """Return the type behind a name of the statement; an unknown name is reported."""
+    type_ = target.type_of(name.text)
+    if type_ is None:
         reason = list_alternatives(name.text, target.words(), "it has")
         fix = nearest_name(name.text, target.words())
         if name.text == "id":
-            reason, fix = "; the id of an entity is no property, it follows from the key", None
+            reason, fix = "; the id of an entity is not a property, it follows from the key", None
         if target.kind is VariableKind.EDGE and name.text in ENDS.values():
             written = next(word for word, column in ENDS.items() if column == name.text)
             reason, fix = f"; this end of an edge is written '{written}'", written
@@ -99,4 +99,4 @@ def find_type(name: tree.Name, target: Target, context: Context) -> PropertyType
             type_name=target.name,
             property_name=name.text,
         )
-    return found
+    return type_

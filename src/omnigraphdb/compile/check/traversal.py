@@ -1,4 +1,4 @@
-"""A traversal: which edges, which way, between which variables, how far, and which paths it binds."""
+"""A traversal: its edges, its direction, its variables, its length, and the paths that it binds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,7 +39,7 @@ from omnigraphdb.language.query import tree
 from omnigraphdb.values import replace
 
 _WALKED = "#walked"
-"""What the condition of a walk calls its edge: no query can spell it."""
+"""The name of the edge in the condition of a walk: no query can spell it."""
 
 
 def check_traversal(clause: tree.Traversal, block: Block, context: Context) -> None:
@@ -58,13 +58,13 @@ def check_traversal(clause: tree.Traversal, block: Block, context: Context) -> N
     direction = _direction(clause, edges[0], left, right, context) if edges else None
     poisoned = any(end is not None and end.variable is None for end in (left, right))
     if not edges or direction is None or poisoned or len(context.findings.found) > before:
-        for one in (clause.left, clause.right, name):
-            poison(block, one)
+        for bound_name in (clause.left, clause.right, name):
+            poison(block, bound_name)
         return
     joined = _ends(clause, edges[0], direction, block, context)
     if joined is None:
         return
-    edge_type = join_types(one.name for one in edges)
+    edge_type = join_types(edge.name for edge in edges)
     hop = Hop(
         left=joined[0].name,
         right=joined[1].name,
@@ -79,7 +79,7 @@ def check_traversal(clause: tree.Traversal, block: Block, context: Context) -> N
 def _bind_walk(
     clause: tree.Traversal, name: tree.Name | None, hop: Hop, block: Block, context: Context
 ) -> Hop:
-    """Bind the edge or the path of a walk, and check what is asked of the edges on its way."""
+    """Bind the edge or the path of a walk, and check the conditions on the edges on its way."""
     hops, binds_path = clause.hops, name is not None and is_path(clause.hops)
     edge_name = None
     if name is not None and not binds_path:
@@ -119,7 +119,7 @@ def _check_any_edge(clause: tree.Traversal, block: Block, context: Context) -> N
     near, far = (_types_of(end, context) for end in (left, right))
     edges = list_steps(context.catalog, near, far)
     if clause.left.text == clause.right.text != ANONYMOUS:
-        edges = tuple(one for one in edges if one.source == one.target)
+        edges = tuple(edge for edge in edges if edge.source == edge.target)
     if not edges and not poisoned:
         message = f"no edge type connects {_name_end(left)} with {_name_end(right)}"
         context.findings.report("T65", clause.span, message)
@@ -127,12 +127,14 @@ def _check_any_edge(clause: tree.Traversal, block: Block, context: Context) -> N
         for name in (clause.left, clause.right, edge_name):
             poison(block, name)
         return
-    pairs = [pair for one in edges for pair in ((one.source, one.target), (one.target, one.source))]
+    pairs = [
+        pair for edge in edges for pair in ((edge.source, edge.target), (edge.target, edge.source))
+    ]
     fitting = [(a, b) for a, b in pairs if a in split_types(near) and b in split_types(far)]
     start = _variable(clause.left, join_types(a for a, _ in fitting), block, context)
     finish = _variable(clause.right, join_types(b for _, b in fitting), block, context)
-    edge_type = join_types(one.name for one in edges)
-    named = (
+    edge_type = join_types(edge.name for edge in edges)
+    edge_variable = (
         introduce(block, edge_name, VariableKind.EDGE, edge_type, context) if edge_name else None
     )
     block.hops.append(
@@ -141,14 +143,14 @@ def _check_any_edge(clause: tree.Traversal, block: Block, context: Context) -> N
             right=finish.name,
             edge=edge_type,
             direction=Direction.BOTH,
-            edge_variable=named.name if named else None,
+            edge_variable=edge_variable.name if edge_variable else None,
             any_edge=True,
         )
     )
 
 
 def _types_of(end: Bound | None, context: Context) -> str:
-    """The types that an end may have: all, unless it is bound."""
+    """Return the types that an end may have: all, unless it is bound."""
     if end is not None and end.variable is not None and end.variable.kind is VariableKind.NODE:
         return end.variable.type_name
     return join_types(context.catalog.nodes)
@@ -161,11 +163,11 @@ def _name_end(end: Bound | None) -> str:
 def _ends(
     clause: tree.Traversal, edge: EdgeType, direction: Direction, block: Block, context: Context
 ) -> tuple[Variable, Variable] | None:
-    """The variables at both ends, introduced where they are new."""
+    """Return the variables at both ends, introduced where they are new."""
     types = (edge.source, edge.target)
     left_type, right_type = types if direction is not Direction.IN else types[::-1]
     left = _variable(clause.left, left_type, block, context)
-    # Only now is it certain what a name at both ends stands for.
+    # A name at both ends has its type only now.
     right = _variable(clause.right, right_type, block, context)
     if right_type in right.types:
         return left, right
@@ -177,14 +179,14 @@ def _ends(
 
 
 def _find_edges(clause: tree.Traversal, context: Context) -> tuple[EdgeType, ...]:
-    """Find the edge types of a walk; none when one of them was wrong and is reported."""
+    """Find the edge types of a walk; return none when an error was reported."""
     names = (clause.edge, *clause.others)
-    found = [_find_edge(one, clause.undirected, context) for one in names]
-    by_name = {one.name: one for one in found if one is not None}
-    if None in found:
+    candidates = [_find_edge(edge_name, clause.undirected, context) for edge_name in names]
+    by_name = {edge.name: edge for edge in candidates if edge is not None}
+    if None in candidates:
         return ()
     edges = tuple(by_name.values())
-    other = next((one for one in edges if _ends_of(one) != _ends_of(edges[0])), None)
+    other = next((edge for edge in edges if _ends_of(edge) != _ends_of(edges[0])), None)
     if other is None:
         return edges
     first = edges[0]
@@ -228,7 +230,7 @@ def _words(catalog: Catalog) -> Iterator[str]:
 def _check_bounds(
     hops: tree.Hops | None, edges: Sequence[EdgeType], context: Context
 ) -> tuple[HopBound, HopBound | None]:
-    """Check how far a walk goes; None is as far as there are edges."""
+    """Check the bounds of a walk; None is as far as there are edges."""
     if hops is None:
         return 1, 1
     problem = _find_bounds_problem(hops, edges)
@@ -243,19 +245,19 @@ def _check_bounds(
 
 def _find_bounds_problem(hops: tree.Hops, edges: Sequence[EdgeType]) -> str | None:
     low, high = hops.low, hops.high
-    shown = f"{{{_show_bound(low)},{_show_bound(high)}}}"
+    bounds = f"{{{_show_bound(low)},{_show_bound(high)}}}"
     if high is None and not hops.unbounded:
-        return f"{shown} have no maximum, which is written {{{_show_bound(low)},*}} where there is none"
+        return f"{bounds} have no maximum, which is written {{{_show_bound(low)},*}} where there is none"
     if isinstance(low, int) and isinstance(high, int) and high < low:
-        return f"{shown} end before they begin"
-    other = next((one for one in edges if one.source != one.target), None)
+        return f"{bounds} end before they begin"
+    other = next((edge for edge in edges if edge.source != edge.target), None)
     if other is None:
         return None
     leads = f"edge '{other.name}' leads from {other.source} to {other.target} and is walked once"
     if low == 0:
-        return f"{shown} begin below 1, and {leads}: its start is no {other.target}"
+        return f"{bounds} begin below 1, and {leads}: its start is not a {other.target}"
     if not isinstance(low, int) or isinstance(high, tree.VariableExpr):
-        return f"{shown} have a parameter, and {leads}"
+        return f"{bounds} have a parameter, and {leads}"
     return None
 
 
@@ -286,15 +288,15 @@ def _check_count(
     if isinstance(written, tree.VariableExpr):
         return check_count_parameter(word, written, context)
     if word == "best" and written == 0:
-        _refuse_choice(hops, "best 0 is no path; it takes a number from 1", context)
+        _refuse_choice(hops, "best 0 selects no path; it takes a number from 1", context)
     return written
 
 
-# ---- what a walk binds
+# ---- names of edges and paths
 
 
 def _name_walked(clause: tree.Traversal, block: Block, context: Context) -> tree.Name | None:
-    """The name of the edge or of the path when it may be bound; `$_` binds nothing."""
+    """Return the name of the edge or of the path when it may be bound; `$_` binds nothing."""
     name = clause.edge_variable
     if name is not None and name.text == ANONYMOUS:
         name = None
@@ -302,18 +304,18 @@ def _name_walked(clause: tree.Traversal, block: Block, context: Context) -> tree
         _check_choice(clause.hops, name, context)
     if name is None:
         return None
-    what = "path" if is_path(clause.hops) else "edge"
+    kind = "path" if is_path(clause.hops) else "edge"
     if name.text in (clause.left.text, clause.right.text):
-        how = f"names an end of this traversal, not its {what}"
-        report_edge_misuse(name.text, name.span, how, context)
+        problem = f"names an end of this traversal, not its {kind}"
+        report_edge_misuse(name.text, name.span, problem, context)
     elif block.scope.find(name.text) is not None:
-        how = f"is bound already and cannot name another {what}"
-        report_edge_misuse(name.text, name.span, how, context)
+        problem = f"is bound already and cannot name another {kind}"
+        report_edge_misuse(name.text, name.span, problem, context)
     return name
 
 
 def _check_choice(hops: tree.Hops, name: tree.Name | None, context: Context) -> None:
-    """Check that what chooses among paths has paths to choose from."""
+    """Check that `by`, `best` and `all` have paths to choose from."""
     chooses = hops.by is not None or hops.best is not None or hops.every
     if chooses and name is None:
         _refuse_choice(hops, "by, best and all choose among paths: name the path, $w:edge", context)
@@ -336,11 +338,11 @@ def _refuse_choice(hops: tree.Hops, message: str, context: Context) -> None:
 
 def _check_weight(name: tree.Name, walked: Variable, context: Context) -> PropertyRef | None:
     """Check the property that the cost of a path adds up."""
-    found = _check_word(tree.AliasExpr(name=name.text, span=name.span), walked, context)
-    if found is None or found.type.is_numeric:
-        return found
+    weight = _check_word(tree.AliasExpr(name=name.text, span=name.span), walked, context)
+    if weight is None or weight.type.is_numeric:
+        return weight
     message = (
-        f"a path costs the sum of a number, '{name.text}' of {walked.type_name} is {found.type}"
+        f"a path costs the sum of a number, '{name.text}' of {walked.type_name} is {weight.type}"
     )
     context.findings.report("T68", name.span, message, property_name=name.text)
     return None
@@ -357,8 +359,8 @@ def _check_where(written: tree.Expr, walked: Variable, context: Context) -> tupl
         return tree.PropertyExpr(variable=_WALKED, property=leaf.name, span=leaf.span)
 
     scope = Scope(names={_WALKED: Bound(walked)})
-    found = check_condition(tree.change_leaves(written, bind), scope, context)
-    return () if found is None else (found,)
+    condition = check_condition(tree.change_leaves(written, bind), scope, context)
+    return () if condition is None else (condition,)
 
 
 _OF_ROWS = (
@@ -367,7 +369,7 @@ _OF_ROWS = (
 
 
 def _is_about_edges(written: tree.Expr, walked: Variable, context: Context) -> bool:
-    """Report what the condition of a walk cannot see; tell whether it sees all."""
+    """Report the parts of a condition of a walk that it cannot see; return whether it sees every part."""
     match written:
         case tree.AliasExpr():
             return _check_word(written, walked, context) is not None
@@ -376,7 +378,7 @@ def _is_about_edges(written: tree.Expr, walked: Variable, context: Context) -> b
         case tree.VariableExpr() | tree.PropertyExpr() | tree.StarExpr():
             pass
         case _ if not isinstance(written, _OF_ROWS):
-            seen = [_is_about_edges(one, walked, context) for one in tree.list_parts(written)]
+            seen = [_is_about_edges(part, walked, context) for part in tree.list_parts(written)]
             return all(seen)
         case _:
             pass

@@ -1,4 +1,4 @@
-"""Algebra of conditions: what they mention, how they negate, how they combine; three-valued throughout."""
+"""Algebra of conditions: the names that they mention, their negations and combinations; three-valued throughout."""
 
 from collections.abc import Iterable, Iterator
 from typing import assert_never
@@ -45,7 +45,7 @@ _INVERTED: dict[Comparison, Comparison] = {
 
 def all_of(parts: Iterable[Test]) -> Test:
     """Conjoin tests: flat, each once, `Always` absorbed."""
-    found: dict[Condition, None] = {}
+    conditions: dict[Condition, None] = {}
     for part in parts:
         match part:
             case Always(value=False):
@@ -53,17 +53,17 @@ def all_of(parts: Iterable[Test]) -> Test:
             case Always():
                 continue
             case AllOf(parts=inner):
-                found |= dict.fromkeys(inner)
+                conditions |= dict.fromkeys(inner)
             case _:
-                found[part] = None
-    if len(found) > 1:
-        return AllOf(parts=tuple(found))
-    return next(iter(found), Always(True))
+                conditions[part] = None
+    if len(conditions) > 1:
+        return AllOf(parts=tuple(conditions))
+    return next(iter(conditions), Always(True))
 
 
 def any_of(parts: Iterable[Test]) -> Test:
     """Disjoin tests: flat, each once, `Always` absorbed."""
-    found: dict[Condition, None] = {}
+    conditions: dict[Condition, None] = {}
     for part in parts:
         match part:
             case Always(value=True):
@@ -71,16 +71,16 @@ def any_of(parts: Iterable[Test]) -> Test:
             case Always():
                 continue
             case AnyOf(parts=inner):
-                found |= dict.fromkeys(inner)
+                conditions |= dict.fromkeys(inner)
             case _:
-                found[part] = None
-    if len(found) > 1:
-        return AnyOf(parts=tuple(found))
-    return next(iter(found), NEVER)
+                conditions[part] = None
+    if len(conditions) > 1:
+        return AnyOf(parts=tuple(conditions))
+    return next(iter(conditions), NEVER)
 
 
 def split_conjunction(test: Test) -> tuple[Test, ...]:
-    """Split a conjunction into its parts; what always holds has none."""
+    """Split a conjunction into its parts; a test that always holds has no parts."""
     match test:
         case Always(value=True):
             return ()
@@ -127,7 +127,7 @@ def _negate(condition: Condition) -> Condition:
 
 
 def negate_test(condition: Condition) -> Test:
-    """Keep what a condition does not keep: where it is false, or unknown."""
+    """Return a test for the rows that a condition does not keep: where it is false, or unknown."""
     match push_down_negations(condition):
         case AllOf(parts=parts):
             return any_of(negate_test(part) for part in parts)
@@ -141,8 +141,8 @@ def negate_test(condition: Condition) -> Test:
             return NEVER
         case InList(choices=Const(value=tuple() as values) as choices) as leaf if None in values:
             # A NULL choice never makes the test true, so leaving it out changes nothing here.
-            known = replace(choices, value=tuple(value for value in values if value is not None))
-            return negate_test(replace(leaf, choices=known))
+            non_null = replace(choices, value=tuple(value for value in values if value is not None))
+            return negate_test(replace(leaf, choices=non_null))
         case Not(part=InList(choices=Const(value=tuple() as values))) if None in values:
             return Always(True)
         case leaf:

@@ -1,4 +1,4 @@
-"""Plans as text: a tree, the result on top, each line what one operator does."""
+"""Plans as text: a tree, the result on top, one operator per line."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -82,7 +82,7 @@ def _render_tree(operator: Operator) -> Iterator[str]:
 
 
 def render_operator(operator: Operator) -> str:
-    """Describe one operator, without what is below it."""
+    """Describe one operator, without the operators below it."""
     match operator:
         case Scan(variable=variable, type_name=type_name):
             return f"Scan ${variable}: {type_name}" + _where((*operator.filter, *operator.search))
@@ -101,8 +101,8 @@ def render_operator(operator: Operator) -> str:
         case Semi(on=on):
             return f"Semi on {_variables(on)}"
         case Attach(on=on, tally=tally, name=name):
-            what = f"{name} = exists" if tally is None else _tally(tally)
-            return f"Attach {what} on {_variables(on)}"
+            text = f"{name} = exists" if tally is None else _tally(tally)
+            return f"Attach {text} on {_variables(on)}"
         case OptionalJoin(on=on, binds=binds):
             return f"Optional on {_variables(on)} binding {_variables(binds)}"
         case Rank():
@@ -119,7 +119,7 @@ def render_operator(operator: Operator) -> str:
                 f" per {_list(map(render_expression, per))}" if per else ""
             )
         case Stage(entities=entities, values=values):
-            return f"With {_list((*(f'${one}' for one in entities), *map(_output, values)))}"
+            return f"With {_list((*(f'${entity}' for entity in entities), *map(_output, values)))}"
         case Union():
             return "Union"
         case Project(columns=columns):
@@ -282,7 +282,7 @@ def render_expression(expr: ItemExpr) -> str:
 
 
 def _call(name: str, *arguments: ItemExpr | None) -> str:
-    return f"{name}({', '.join(render_expression(one) for one in arguments if one is not None)})"
+    return f"{name}({', '.join(render_expression(argument) for argument in arguments if argument is not None)})"
 
 
 def _render_value(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Plans that are lookups: one node by its id, what is near it, and nothing else."""
+"""Plans that are lookups: one node by its id, the nodes near it, and nothing else."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lookup:
-    """Find the node with an `id`, walk the hops, and show columns of where that leads; without columns, count the walks.
+    """Find the node with an `id`, walk the hops, and show columns of the last nodes; without columns, count the walks.
 
     It stands for its plan: two of them are never equal.
     """
@@ -32,15 +32,15 @@ class Lookup:
 
 
 def find_lookup(root: Project) -> Lookup | None:
-    """Take a plan for a lookup, if it is no more than that."""
+    """Read a plan as a lookup, if it does nothing else."""
     is_counted = _counts_rows(root)
-    above = root.input.input if is_counted and isinstance(root.input, Group) else root.input
-    hops, start = _split_walk(above)
+    walk = root.input.input if is_counted and isinstance(root.input, Group) else root.input
+    hops, start = _split_walk(walk)
     identity = _identity(start)
     if not isinstance(start, Scan) or identity is None or is_mixed(start.type_name):
         return None
-    wanted = Multiplicity.COUNTED if is_counted else Multiplicity.EACH
-    if not all(_is_plain(hop, wanted) for hop in hops) or not _is_chain(start.variable, hops):
+    multiplicity = Multiplicity.COUNTED if is_counted else Multiplicity.EACH
+    if not all(_is_plain(hop, multiplicity) for hop in hops) or not _is_chain(start.variable, hops):
         return None
     columns = (
         () if is_counted else _columns(root.columns, hops[-1].target if hops else start.variable)
@@ -72,7 +72,7 @@ def _counts_rows(root: Project) -> bool:
 
 
 def _split_walk(operator: Operator) -> tuple[tuple[Expand, ...], Operator]:
-    """Split hops, the first one first, from what they start at."""
+    """Split hops, the first one first, from the operator at which they start."""
     hops: list[Expand] = []
     while isinstance(operator, Expand):
         hops.append(operator)
@@ -97,23 +97,23 @@ def _identity(start: Operator) -> Const | ParamRef | None:
             return None
 
 
-def _is_plain(hop: Expand, wanted: Multiplicity) -> bool:
+def _is_plain(hop: Expand, multiplicity: Multiplicity) -> bool:
     """Whether a hop gives every neighbour once, and nothing else."""
-    is_one = hop.low == hop.high == 1 and hop.multiplicity is wanted
+    is_single = hop.low == hop.high == 1 and hop.multiplicity is multiplicity
     if is_mixed(hop.edge) or is_mixed(hop.target_type) or hop.where:
         return False
-    return is_one and hop.edge_variable is None and not (hop.closes or hop.any_edge)
+    return is_single and hop.edge_variable is None and not (hop.closes or hop.any_edge)
 
 
 def _columns(outputs: Sequence[Output], variable: str) -> tuple[str, ...]:
-    """The columns that are shown; none when anything else is."""
-    found = []
-    for one in outputs:
-        match one.expr:
+    """List the columns that are shown; return none when an output is not a column of the node."""
+    names = []
+    for output in outputs:
+        match output.expr:
             case PropertyRef(variable=owner, property=name) if owner == variable:
-                found.append(name)
+                names.append(name)
             case EntityRef(variable=owner) if owner == variable:
-                found.append("id")
+                names.append("id")
             case _:
                 return ()
-    return tuple(found)
+    return tuple(names)

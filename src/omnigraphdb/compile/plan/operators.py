@@ -29,7 +29,7 @@ from omnigraphdb.values import dataclass
 
 
 class Multiplicity(StrEnum):
-    """What equal rows mean to the operators above."""
+    """The meaning of equal rows for the operators above."""
 
     EACH = "each"
     """Every match is a row of its own."""
@@ -76,7 +76,7 @@ class SortBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Skip `offset` rows, then keep `limit`; None is no bound."""
+    """Skip `offset` rows, then keep `limit`; None means without a bound."""
 
     offset: Const | ParamRef | None = None
     limit: Const | ParamRef | None = None
@@ -227,7 +227,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionalJoin:
-    """Join each row with the rows of `inner` that agree on `on`, or with NULL for what it `binds`."""
+    """Join each row with the rows of `inner` that agree on `on`, or with NULL for the variables of `binds`."""
 
     input: "Operator"
     inner: "Operator"
@@ -243,7 +243,7 @@ class Rank:
     """Order rows by relevance of their entity, best first; drop rows that have none.
 
     Entities with equal scores come by id (for a fusion: by its first arm, then its second); rows of one
-    entity by the ids of `ties`. `depth` bounds what a `nearest` arm contributes to a fusion. Only the
+    entity by the ids of `ties`. `depth` bounds the share of a `nearest` arm in a fusion. Only the
     rows of `window` are needed, when there is one.
     """
 

@@ -52,12 +52,12 @@ class Plan:
     @cached_property
     def types(self) -> tuple[PropertyType, ...]:
         """The types of the columns of the result."""
-        return tuple(one.type for one in self.columns)
+        return tuple(column.type for column in self.columns)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The declared types of the result, whatever its rows."""
-        return pa.schema([pa.field(one.name, one.type.arrow) for one in self.columns])
+        """The declared types of the result; they do not depend on its rows."""
+        return pa.schema([pa.field(column.name, column.type.arrow) for column in self.columns])
 
     @cached_property
     def arrow_types(self) -> tuple[pa.DataType, ...]:
@@ -88,7 +88,7 @@ class Plan:
         return self.text
 
     def with_root(self, change: Callable[[Operator], Operator]) -> "Plan":
-        """The same plan over a changed tree; the root stays a projection."""
+        """Return the same plan over a changed tree; the root stays a projection."""
         root = change(self.root)
         if root is self.root:
             return self
@@ -97,13 +97,13 @@ class Plan:
 
 
 # ---- changing
-# Changing plans: all tests, or all expressions, with whatever stays the same shared.
+# Changing plans: all tests, or all expressions; unchanged parts stay shared.
 
 
 def add_filter(operator: Operator, tests: Iterable[Test]) -> Operator:
     """Put a filter on an operator, unless there is nothing to test."""
-    wanted = split_conjunction(all_of(tests))
-    return Filter(operator, wanted) if wanted else operator
+    conditions = split_conjunction(all_of(tests))
+    return Filter(operator, conditions) if conditions else operator
 
 
 def change_tests(plan: Plan, change: Callable[[Test], Test]) -> Plan:
@@ -150,8 +150,8 @@ def change_leaves(plan: Plan, change: Change, simplify: Callable[[Test], Test] =
 def _simplify(
     old: tuple[Test, ...], new: tuple[Test, ...], simplify: Callable[[Test], Test]
 ) -> tuple[Test, ...]:
-    """Conjoin tests; those that changed are simplified first."""
+    """Conjoin tests; changed tests are simplified first."""
     pairs = zip(new, old, strict=True)
     return split_conjunction(
-        all_of(one if one is before else simplify(one) for one, before in pairs)
+        all_of(test if test is before else simplify(test) for test, before in pairs)
     )

@@ -1,4 +1,4 @@
-"""Walking plans and their expressions, and changing parts of them with whatever stays the same shared."""
+"""Walking plans and their expressions, and changing parts of them; unchanged parts stay shared."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -92,7 +92,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Project: ("columns",),
     Attach: ("tally",),
 }
-"""What each expression, condition and operator holds, in reading order; the inputs of operators are not among it."""
+"""The parts of each expression, condition and operator, in reading order, without the inputs of operators."""
 
 _INPUTS: dict[type, tuple[str, ...]] = {
     Scan: (),
@@ -115,8 +115,8 @@ _WITH_SPAN = frozenset({Aggregate, Call, Truth, PathValue, TextMatch, Nearest, B
 def walk(part: object) -> Iterator[Any]:
     """List a part of a plan and everything it holds, in reading order, without the inputs of operators."""
     if isinstance(part, tuple):
-        for one in part:
-            yield from walk(one)
+        for child in part:
+            yield from walk(child)
     elif part is not None:
         yield part
         for name in _PARTS.get(type(part), ()):
@@ -124,10 +124,10 @@ def walk(part: object) -> Iterator[Any]:
 
 
 def walk_rows(part: object) -> Iterator[Any]:
-    """List what `walk` lists, without what is asked of the edges of a path: it is about them, not about the row."""
+    """List the parts that `walk` lists, except those inside a value of a path: these are about edges, not about the row."""
     if isinstance(part, tuple):
-        for one in part:
-            yield from walk_rows(one)
+        for child in part:
+            yield from walk_rows(child)
     elif part is not None:
         yield part
         for name in () if isinstance(part, PathValue) else _PARTS.get(type(part), ()):
@@ -135,57 +135,57 @@ def walk_rows(part: object) -> Iterator[Any]:
 
 
 def list_children(part: object) -> tuple[object, ...]:
-    """List what a part of a plan holds right inside, without the inputs of operators."""
-    found: list[object] = []
+    """List the direct children of a part of a plan, without the inputs of operators."""
+    children: list[object] = []
     for name in _PARTS.get(type(part), ()):
-        held = getattr(part, name)
-        found += held if isinstance(held, tuple) else () if held is None else (held,)
-    return tuple(found)
+        child = getattr(part, name)
+        children += child if isinstance(child, tuple) else () if child is None else (child,)
+    return tuple(children)
 
 
 def variables_of(part: object) -> frozenset[str]:
     """Name the variables that a test or an expression reads."""
-    found: set[str] = set()
+    names: set[str] = set()
     # Lowering asks this of every test several times; generators inside generators took twice as long.
     waiting = [part]
     while waiting:
-        one = waiting.pop()
-        kind = one.__class__
+        current = waiting.pop()
+        kind = current.__class__
         if kind in _BOUND:
-            found.add(one.variable)  # type: ignore[attr-defined]
+            names.add(current.variable)  # type: ignore[attr-defined]
         elif kind is tuple:
-            waiting += one  # type: ignore[arg-type]
+            waiting += current  # type: ignore[arg-type]
         else:
-            waiting += [getattr(one, name) for name in _PARTS.get(kind, ())]
-    return frozenset(found)
+            waiting += [getattr(current, name) for name in _PARTS.get(kind, ())]
+    return frozenset(names)
 
 
 def fields_of(part: object) -> frozenset[str]:
     """Name the values carried by rows that a test or an expression reads."""
-    return frozenset(one.name for one in walk(part) if isinstance(one, Field))
+    return frozenset(expr.name for expr in walk(part) if isinstance(expr, Field))
 
 
 def list_attached(operator: Operator) -> frozenset[str]:
     """Name the values that the rows of a binder carry."""
     if isinstance(operator, Stage):
-        return frozenset(one.name for one in operator.values)
-    here = {operator.name} if isinstance(operator, Attach) else set()
+        return frozenset(output.name for output in operator.values)
+    own = {operator.name} if isinstance(operator, Attach) else set()
     nested = operator.input if isinstance(operator, Anti | Semi | Attach | OptionalJoin) else None
     below = list_inputs(operator) if nested is None else (nested,)
-    return frozenset(here).union(*map(list_attached, below))
+    return frozenset(own).union(*map(list_attached, below))
 
 
 def has_text(part: object) -> bool:
     """Tell whether a test searches text anywhere inside."""
-    return any(isinstance(one, TextMatch) for one in walk(part))
+    return any(isinstance(child, TextMatch) for child in walk(part))
 
 
 def list_references(part: object) -> Iterator[PropertyRef]:
-    """Every property that a part of a query or of a plan mentions, inputs included."""
+    """List every property that a part of a query or of a plan mentions, inputs included."""
     if isinstance(part, PropertyRef):
         yield part
     elif is_dataclass(part):
-        for name in (one.name for one in fields(part)):
+        for name in (field.name for field in fields(part)):
             yield from list_references(getattr(part, name))
     elif isinstance(part, tuple):
         for item in part:
@@ -198,20 +198,20 @@ def _same(value: T) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What becomes of each kind of leaf; `field` is a property inside a search or ranking."""
+    """The changes of each kind of leaf; `field` is for a property inside a search or ranking."""
 
     reference: Callable[[Reference], Reference] = _same
     field: Callable[[PropertyRef], PropertyRef] = _same
     fixed: Callable[[Fixed], Fixed] = _same
     now: Callable[[Now], Now | Const] = _same
     keeps: Callable[[Compare], bool] = lambda _: False
-    """Whether a comparison stays as it is, with all that it holds."""
+    """Whether a comparison stays as it is, with all of its parts."""
     strip: bool = False
     """Whether every expression forgets its place in the text, also one without a leaf that changes."""
 
 
 def change_part(part: T, change: Change) -> T:
-    """Change every leaf of an expression, of a condition, or of what an operator holds."""
+    """Change every leaf of an expression, of a condition, or of the expressions of an operator."""
     changed: Any
     match part:
         case PropertyRef() | EntityRef():
@@ -235,7 +235,7 @@ def _change_each(parts: tuple[T, ...], change: Change) -> tuple[T, ...]:
 
 
 def _change_children(part: T, change: Change) -> T:
-    """Change what a part holds; a part that changes is at no position of the text any more."""
+    """Change the children of a part; a changed part has no position in the text any more."""
     new: dict[str, Any] = {}
     for name in _PARTS.get(type(part), ()):
         old = getattr(part, name)
@@ -276,17 +276,17 @@ def strip_spans(part: T) -> T:
     return change_part(part, _BARE)
 
 
-def replace_parts(part: T, wanted: Mapping[Any, Any]) -> T:
+def replace_parts(part: T, replacements: Mapping[Any, Any]) -> T:
     """Replace whole expressions inside a part, the outermost first."""
     if isinstance(part, tuple):
-        return tuple(replace_parts(one, wanted) for one in part)  # type: ignore[return-value]
+        return tuple(replace_parts(child, replacements) for child in part)  # type: ignore[return-value]
     if part is None:
         return part
-    if part in wanted:
-        return wanted[part]  # type: ignore[no-any-return]
-    held = {name: getattr(part, name) for name in _PARTS.get(type(part), ())}
-    new = {name: replace_parts(value, wanted) for name, value in held.items()}
-    changed = {name: value for name, value in new.items() if value != held[name]}
+    if part in replacements:
+        return replacements[part]  # type: ignore[no-any-return]
+    children = {name: getattr(part, name) for name in _PARTS.get(type(part), ())}
+    new = {name: replace_parts(value, replacements) for name, value in children.items()}
+    changed = {name: value for name, value in new.items() if value != children[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
 
@@ -322,8 +322,8 @@ def change_inputs(operator: Operator, change: Callable[[Operator], Operator]) ->
         return operator if changed is only.input else replace(only, input=changed)
     if isinstance(operator, Union):
         inputs = tuple(map(change, operator.inputs))
-        same = all(a is b for a, b in zip(inputs, operator.inputs, strict=True))
-        return operator if same else Union(inputs)
+        is_unchanged = all(a is b for a, b in zip(inputs, operator.inputs, strict=True))
+        return operator if is_unchanged else Union(inputs)
     new: dict[str, Any] = {}
     for name in names:
         below = getattr(operator, name)

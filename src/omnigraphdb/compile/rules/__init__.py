@@ -43,7 +43,7 @@ RULES: tuple[Rule, ...] = (
     count_matches,
     push_limits,
 )
-"""First the rules that normalise predicates, then those that move them, then those that drop columns and rows."""
+"""First rules that normalise predicates, then rules that move them, then rules that drop columns and rows."""
 
 
 def optimize(plan: Plan) -> Plan:
@@ -54,7 +54,7 @@ def optimize(plan: Plan) -> Plan:
 
 
 def fill(plan: Plan, values: Mapping[str, object], now: datetime) -> Plan:
-    """Replace parameters and `now()` by constants, then coerce and fold what they take part in.
+    """Replace parameters and `now()` by constants, then coerce and fold the tests that they take part in.
 
     `values` holds every declared parameter as a typed Python value, None for NULL. The plan itself is
     not changed; a plan without parameters or `now()` is given back as it is.

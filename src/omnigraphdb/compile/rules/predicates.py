@@ -107,13 +107,15 @@ def _compares_texts(test: Compare, slots: Mapping[str, Slot]) -> bool:
     left, right = (_find_entity(side, slots) for side in (test.left, test.right))
     if left is None or right is None:
         return False
-    types = {(one.kind, one.type_name) for one in (slots[side.variable] for side in (left, right))}
+    types = {
+        (slot.kind, slot.type_name) for slot in (slots[side.variable] for side in (left, right))
+    }
     return test.op not in ("=", "!=") or len(types) > 1
 
 
 def _find_entity(side: Operand, slots: Mapping[str, Slot]) -> EntityRef | None:
-    found = _replace_key(side, slots) if isinstance(side, Reference) else None
-    return found if isinstance(found, EntityRef) else None
+    entity = _replace_key(side, slots) if isinstance(side, Reference) else None
+    return entity if isinstance(entity, EntityRef) else None
 
 
 def _replace_key(leaf: Reference, slots: Mapping[str, Slot]) -> Reference:
@@ -125,7 +127,7 @@ def _replace_key(leaf: Reference, slots: Mapping[str, Slot]) -> Reference:
 
 
 def _is_id(name: str, slot: Slot) -> bool:
-    """Whether a column holds what tells the entities of a variable apart; equal ids of two types do not."""
+    """Whether a column tells the entities of a variable apart; equal ids of two types do not."""
     return slot.key == name or (name == "id" and not is_mixed(slot.type_name))
 
 
@@ -192,9 +194,9 @@ def _item(column: PropertyType) -> PropertyType:
 
 
 def _keep_present(answer: ConstantTruth, column: Reference, *, negated: bool) -> Test:
-    """Keep every row with a value, or none: where there is no value, the test is unknown."""
-    wanted = ConstantTruth.FALSE if negated else ConstantTruth.TRUE
-    return is_present(column) if answer is wanted else NEVER
+    """Keep every row with a value, or no row: without a value, the test is unknown."""
+    passing = ConstantTruth.FALSE if negated else ConstantTruth.TRUE
+    return is_present(column) if answer is passing else NEVER
 
 
 def _coerce_choice(leaf: InList, column: Reference, constant: Const, *, negated: bool) -> Test:
@@ -217,7 +219,7 @@ def _coerce_choice(leaf: InList, column: Reference, constant: Const, *, negated:
 
 
 def fold_constants(plan: Plan) -> Plan:
-    """Drop what always holds, and let one test that never does decide its whole conjunction."""
+    """Drop tests that always hold, and let one test that never holds decide its whole conjunction."""
     slots = plan.by_name
     return change_tests(plan, lambda test: fold_test(test, slots))
 
@@ -237,10 +239,10 @@ def fold_test(test: Test, slots: Mapping[str, Slot]) -> Test:
             return _make_decided(test, _answer(test, slots), ConstantTruth.TRUE)
 
 
-def _make_decided(test: Test, answer: ConstantTruth | None, wanted: ConstantTruth) -> Test:
+def _make_decided(test: Test, answer: ConstantTruth | None, passing: ConstantTruth) -> Test:
     if answer is None:
         return test
-    return Always(True) if answer is wanted else NEVER
+    return Always(True) if answer is passing else NEVER
 
 
 def _answer(leaf: Condition, slots: Mapping[str, Slot]) -> ConstantTruth | None:
@@ -308,20 +310,20 @@ def _merge_test(test: Test) -> Test:
 def _together(parts: tuple[Test, ...]) -> tuple[Test, ...]:
     choices: dict[Reference, list[object]] = {}
     several: set[Reference] = set()
-    kept: dict[Test | Reference, Test] = {}
+    tests: dict[Test | Reference, Test] = {}
     for part in parts:
         choice = _choice(part)
         if choice is None:
-            kept[part] = part
+            tests[part] = part
             continue
         column, values = choice
         if column in choices:
             several.add(column)
         choices.setdefault(column, []).extend(values)
-        kept.setdefault(column, part)
+        tests.setdefault(column, part)
     for column in several:
-        kept[column] = _make_membership(column, tuple(choices[column]))
-    return tuple(kept.values())
+        tests[column] = _make_membership(column, tuple(choices[column]))
+    return tuple(tests.values())
 
 
 def _choice(test: Test) -> tuple[Reference, tuple[object, ...]] | None:

@@ -1,4 +1,4 @@
-"""Rewrites that drop what a plan computes in vain: variables after their last use, rows that are only counted."""
+"""Rewrites that drop needless work of a plan: variables after their last use, rows that are only counted."""
 
 from typing import assert_never
 
@@ -48,7 +48,7 @@ def prune_bindings(plan: Plan) -> Plan:
 
 
 def _prune(operator: Operator, live: Names) -> Pruned:
-    """Prune an operator for what is used above it; also give the variables it still has."""
+    """Prune an operator for the variables that are used above it; also return the variables that it still has."""
     match operator:
         case Scan(variable=variable):
             return operator, frozenset({variable})
@@ -71,7 +71,7 @@ def _prune(operator: Operator, live: Names) -> Pruned:
             rows, _ = _prune(below, frozenset(entities) | variables_of(operator))
             return replace(operator, input=rows), frozenset(entities)
         case Union(inputs=inputs):
-            return Union(tuple(_prune(one, _NONE)[0] for one in inputs)), _NONE
+            return Union(tuple(_prune(member, _NONE)[0] for member in inputs)), _NONE
         case Filter() | Rank() | Group() | Sort() | Slice() | Project():
             rows, have = _prune(operator.input, live | _read(operator))
             return replace(operator, input=rows), have
@@ -85,9 +85,9 @@ def _prune_expand(expand: Expand | FindPaths, live: Names) -> Pruned:
     ends = {expand.source, expand.target} if expand.closes else {expand.source}
     rows, have = _prune(expand.input, (live - expand.binds) | ends)
     have |= expand.binds
-    kept = have & live
-    keep = None if kept == have else tuple(sorted(kept))
-    return replace(expand, input=rows, keep=keep), kept
+    remaining = have & live
+    keep = None if remaining == have else tuple(sorted(remaining))
+    return replace(expand, input=rows, keep=keep), remaining
 
 
 def _has_same_rows(paths: FindPaths, live: Names) -> bool:
@@ -144,28 +144,28 @@ def count_matches(plan: Plan) -> Plan:
     return plan.with_root(lambda root: _mark_counted(root, Multiplicity.EACH))
 
 
-def _mark_counted(operator: Operator, wanted: Multiplicity) -> Operator:
+def _mark_counted(operator: Operator, multiplicity: Multiplicity) -> Operator:
     match operator:
         case Group(tallies=tallies) if all(map(_is_weighable, tallies)):
             return change_inputs(operator, lambda below: _mark_counted(below, Multiplicity.COUNTED))
         case Anti(input=below, inner=inner) | Semi(input=below, inner=inner):
             marked = _mark_counted(inner, Multiplicity.ANY)
-            return replace(operator, input=_mark_counted(below, wanted), inner=marked)
+            return replace(operator, input=_mark_counted(below, multiplicity), inner=marked)
         case Attach(input=below, inner=inner, tally=tally):
             marked = _mark_counted(inner, _find_multiplicity(tally))
-            return replace(operator, input=_mark_counted(below, wanted), inner=marked)
+            return replace(operator, input=_mark_counted(below, multiplicity), inner=marked)
         case Stage() | Union():
-            return change_inputs(operator, lambda one: _mark_counted(one, Multiplicity.EACH))
+            return change_inputs(operator, lambda below: _mark_counted(below, Multiplicity.EACH))
         case Expand(input=below, keep=keep):
-            below = _mark_counted(below, wanted)
-            mark = Multiplicity.EACH if keep is None else wanted
+            below = _mark_counted(below, multiplicity)
+            mark = Multiplicity.EACH if keep is None else multiplicity
             return replace(operator, input=below, multiplicity=mark)
         case _:
-            return change_inputs(operator, lambda below: _mark_counted(below, wanted))
+            return change_inputs(operator, lambda below: _mark_counted(below, multiplicity))
 
 
 def _find_multiplicity(tally: Tally | None) -> Multiplicity:
-    """What equal rows of a block mean to its value."""
+    """Return the meaning of equal rows of a block for its value."""
     if tally is None:
         return Multiplicity.ANY
     return Multiplicity.COUNTED if _is_weighable(tally) else Multiplicity.EACH

@@ -42,7 +42,7 @@ Tests = tuple[Test, ...]
 
 
 def push_filters(plan: Plan) -> Plan:
-    """Let every filter sink through the operators that do not bind what it tests."""
+    """Let every filter sink through the operators that do not bind its variables."""
     return plan.with_root(lambda root: _push_down(root, ()))
 
 
@@ -54,37 +54,39 @@ def _push_down(operator: Operator, tests: Tests) -> Operator:
         case Scan() | Argument():
             return add_filter(operator, tests)
         case Expand(input=below) | FindPaths(input=below):
-            lower, here = _split(tests, below)
-            return add_filter(replace(operator, input=_push_down(below, lower)), here)
+            lower, remaining = _split(tests, below)
+            return add_filter(replace(operator, input=_push_down(below, lower)), remaining)
         case Product(left=left, right=right):
             first, rest = _split(tests, left)
-            second, here = _split(rest, right)
-            sunk = replace(operator, left=_push_down(left, first), right=_push_down(right, second))
-            return add_filter(sunk, here)
+            second, remaining = _split(rest, right)
+            product = replace(
+                operator, left=_push_down(left, first), right=_push_down(right, second)
+            )
+            return add_filter(product, remaining)
         case Anti(input=below, inner=inner) | Semi(input=below, inner=inner):
             return replace(operator, input=_push_down(below, tests), inner=_push_down(inner, ()))
         case Attach(input=below, inner=inner, name=name):
-            here, lower = _divide(tests, lambda test: name in fields_of(test))
+            remaining, lower = _divide(tests, lambda test: name in fields_of(test))
             attached = replace(
                 operator, input=_push_down(below, lower), inner=_push_down(inner, ())
             )
-            return add_filter(attached, here)
+            return add_filter(attached, remaining)
         case OptionalJoin(input=below, inner=inner):
-            lower, here = _split(tests, below)
+            lower, remaining = _split(tests, below)
             joined = replace(operator, input=_push_down(below, lower), inner=_push_down(inner, ()))
-            return add_filter(joined, here)
+            return add_filter(joined, remaining)
         case _:
             return add_filter(change_inputs(operator, lambda below: _push_down(below, ())), tests)
 
 
 def _split(tests: Tests, operator: Operator) -> tuple[Tests, Tests]:
     """Divide tests into those about an operator's rows and the others."""
-    here, carried = list_bound_variables(operator), list_attached(operator)
-    return _divide(tests, lambda test: variables_of(test) <= here and fields_of(test) <= carried)
+    bound, attached = list_bound_variables(operator), list_attached(operator)
+    return _divide(tests, lambda test: variables_of(test) <= bound and fields_of(test) <= attached)
 
 
 def _divide(tests: Tests, fits: Callable[[Test], bool]) -> tuple[Tests, Tests]:
-    """Divide tests into those that fit and the others, each looked at once: they may be thousands."""
+    """Divide tests into fitting tests and others, each looked at once: they may be thousands."""
     fitting: list[Test] = []
     others: list[Test] = []
     for test in tests:
@@ -98,36 +100,38 @@ def _divide(tests: Tests, fits: Callable[[Test], bool]) -> tuple[Tests, Tests]:
 
 def begin_blocks_at_tests(plan: Plan) -> Plan:
     """Turn a hop from all nodes to tested ones around: fewer pairs are walked, and none is tested after the hop."""
-    return plan.with_root(lambda root: rewrite(root, lambda one: _begin_at_test(one, plan)))
+    return plan.with_root(
+        lambda root: rewrite(root, lambda operator: _begin_at_test(operator, plan))
+    )
 
 
 def _begin_at_test(operator: Operator, plan: Plan) -> Operator:
     match operator:
         case Attach(
             input=Scan(variable=outer, filter=(), search=()),
-            inner=Filter(input=Expand(input=Argument(variables=given)) as hop, conditions=tests),
+            inner=Filter(input=Expand(input=Argument(variables=names)) as hop, conditions=tests),
             tally=tally,
         ) if (
-            given == operator.on == (outer,)
+            names == operator.on == (outer,)
             and (tally is None or tally.function in _ORDERLESS)
             and _is_reversible(hop, tests, plan)
         ):
-            tested = Scan(variable=hop.target, type_name=hop.target_type)
-            turned = replace(
+            scan = Scan(variable=hop.target, type_name=hop.target_type)
+            reversed_hop = replace(
                 hop,
-                input=add_filter(tested, tests),
+                input=add_filter(scan, tests),
                 source=hop.target,
                 target=hop.source,
                 target_type=plan.by_name[hop.source].type_name,
                 direction=_REVERSED[hop.direction],
             )
-            return replace(operator, inner=turned)
+            return replace(operator, inner=reversed_hop)
         case _:
             return operator
 
 
 _ORDERLESS = frozenset({"count", "min", "max"})
-"""Aggregates that do not depend on the order of what they aggregate."""
+"""Aggregates that do not depend on the order of their values."""
 _REVERSED = {
     Direction.OUT: Direction.IN,
     Direction.IN: Direction.OUT,
@@ -137,10 +141,10 @@ _REVERSED = {
 
 def _is_reversible(hop: Expand, tests: Tests, plan: Plan) -> bool:
     """Whether a hop is one edge between two types, and its tests are about its far end alone."""
-    is_one = (hop.low, hop.high) == (1, 1) and not (hop.closes or hop.any_edge or hop.where)
+    is_single = (hop.low, hop.high) == (1, 1) and not (hop.closes or hop.any_edge or hop.where)
     types = (hop.target_type, plan.by_name[hop.source].type_name, hop.edge)
-    about = [variables_of(test) == {hop.target} and not fields_of(test) for test in tests]
-    return is_one and not any(map(is_mixed, types)) and all(about)
+    is_about_target = [variables_of(test) == {hop.target} and not fields_of(test) for test in tests]
+    return is_single and not any(map(is_mixed, types)) and all(is_about_target)
 
 
 # ---- scans
@@ -148,7 +152,7 @@ def _is_reversible(hop: Expand, tests: Tests, plan: Plan) -> bool:
 
 
 def push_into_scans(plan: Plan) -> Plan:
-    """Split each filter on a scan into what storage tests, what the text index finds, and the rest."""
+    """Split each filter on a scan into the tests of storage, the searches of the text index, and the rest."""
     return plan.with_root(lambda root: rewrite(root, _push_into_scan))
 
 
@@ -183,9 +187,9 @@ def _join_operator(operator: Operator) -> Operator:
     match operator:
         case Filter(input=Product() as product, conditions=tests):
             sides = list_bound_variables(product.left), list_bound_variables(product.right)
-            found = {test: on for test in tests if (on := _equality(test, *sides)) is not None}
-            rest = tuple(test for test in tests if test not in found)
-            return add_filter(replace(product, on=(*product.on, *found.values())), rest)
+            equalities = {test: on for test in tests if (on := _equality(test, *sides)) is not None}
+            rest = tuple(test for test in tests if test not in equalities)
+            return add_filter(replace(product, on=(*product.on, *equalities.values())), rest)
         case _:
             return operator
 
