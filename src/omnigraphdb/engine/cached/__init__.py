@@ -1,1 +1,1 @@
-"""What a handle caches between calls: compiled queries, columns, ids, fragment counts."""
+"""The caches of a handle between calls: compiled queries, columns, ids, fragment counts."""

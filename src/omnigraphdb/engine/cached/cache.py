@@ -34,13 +34,13 @@ class ByteCache:
         return self._bytes
 
     def peek(self, key: Hashable) -> Any | None:
-        """Give the cached value, if there is one."""
+        """Return the cached value, if there is one."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            entry = self._values.get(key)
+            if entry is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def get(
         self,
@@ -49,22 +49,22 @@ class ByteCache:
         size: Callable[[T], int],
         family: Hashable | None = None,
     ) -> T:
-        """Give the cached value, or load it; threads that want the same value wait for one load."""
-        found: T | None = self.peek(key)
-        if found is not None:
-            return found
+        """Return the cached value, or load it; threads that want the same value wait for one load."""
+        value: T | None = self.peek(key)
+        if value is not None:
+            return value
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
         try:
             with loading:
-                found = self.peek(key)
-                if found is None:
-                    found = load()
-                    self._keep(key, found, size(found), family)
+                value = self.peek(key)
+                if value is None:
+                    value = load()
+                    self._keep(key, value, size(value), family)
         finally:
             with self._lock:
                 self._loading.pop(key, None)
-        return found
+        return value
 
     def keep(self, key: Hashable, value: T, size: int) -> T:
         """Cache a value that the caller has made."""
@@ -72,36 +72,39 @@ class ByteCache:
         return value
 
     def derived(self, key: Hashable) -> Any | None:
-        """Give a value that was derived, if nothing was dropped since."""
+        """Return a value that was derived, if nothing was dropped since."""
         return self._derived.get(key)
 
     def derive(self, key: Hashable, make: Callable[[], T | None]) -> T | None:
-        """Give a value that is derived from cached values; it has no size, and is dropped when any of them may be dropped."""
-        found: T | None = self._derived.get(key)
-        if found is not None:
-            return found
+        """Return a value that is derived from cached values.
+
+        It has no size, and is dropped when any cached value may be dropped.
+        """
+        value: T | None = self._derived.get(key)
+        if value is not None:
+            return value
         drops = self._drops
-        found = make()
+        value = make()
         with self._lock:
-            if found is not None and drops == self._drops:
+            if value is not None and drops == self._drops:
                 if len(self._derived) >= CACHE_NAMES_MAX:
                     self._derived.clear()
-                self._derived[key] = found
-        return found
+                self._derived[key] = value
+        return value
 
     def latest(self, family: Hashable) -> Any | None:
-        """Give the value of a family that was cached last, if it is still cached."""
+        """Return the value of a family that was cached last, if it is still cached."""
         with self._lock:
             key = self._latest.get(family)
         return None if key is None else self.peek(key)
 
     def intern(self, name: Hashable, value: T) -> T:
-        """Give the one value that stands for a name: the first one that was given."""
+        """Return the one value that stands for a name: the first value that was passed for it."""
         with self._lock:
-            found: T = self._interned.setdefault(name, value)
+            interned: T = self._interned.setdefault(name, value)
             self._interned.move_to_end(name)
             _shrink(self._interned)
-            return found
+            return interned
 
     def spend(self, key: Hashable, cost: float) -> float:
         """Add the cost of doing without a value, and return the cost before that."""
@@ -136,8 +139,8 @@ class ByteCache:
                 self._latest.move_to_end(family)
                 _shrink(self._latest)
             while self._bytes > self.bytes_max:
-                _, (_, gone) = self._values.popitem(last=False)
-                self._bytes -= gone
+                _, (_, dropped_size) = self._values.popitem(last=False)
+                self._bytes -= dropped_size
 
     def _drop_derived(self) -> None:
         # A thread may be deriving a value from values that are dropped now; the count tells it not to cache the result.
@@ -161,7 +164,7 @@ class FragmentCounts:
         self._seen: dict[Hashable, int] = {}
 
     def is_due(self, table: Hashable, fragments: int) -> bool:
-        """Whether enough fragments were added since the last maintenance, or since none if there was none."""
+        """Whether enough fragments were added since the last maintenance; without one, all fragments count."""
         with self._lock:
             return fragments - self._seen.get(table, 0) > SMALL_FRAGMENTS_MAX
 

@@ -40,15 +40,15 @@ class Ids:
         return len(self.whole) + len(self.added) - len(self.removed)
 
     def after(self, delta: TableDelta) -> "Ids":
-        """The ids after a delta."""
+        """Compute the ids after a delta."""
         if delta.replaces:
             return Ids(_texts(delta.rows))
-        fresh = {one for one in delta.ids.to_pylist() if one not in self}
-        gone = {one for one in delta.deleted.to_pylist() if one in self}
+        fresh = {text for text in delta.ids.to_pylist() if text not in self}
+        deleted = {text for text in delta.deleted.to_pylist() if text in self}
         added = self.added | fresh
         removed = self.removed - fresh if self.removed else self.removed
-        if gone:
-            added, removed = added - gone, removed | (gone & self.whole)
+        if deleted:
+            added, removed = added - deleted, removed | (deleted & self.whole)
         if len(added) + len(removed) <= max(_OVERLAY_MIN, len(self.whole) // _OVERLAY_PART):
             return Ids(self.whole, added, removed)
         return Ids((self.whole - removed) | added)
@@ -60,7 +60,7 @@ _Version = tuple[Entry, Ids]
 class CachedIds:
     """The ids of the newest versions of each table and branch that was read; bounded, safe to share between threads.
 
-    Every version in here is one that the manifest showed: what is only expected is in `GroupIds`.
+    Every cached version was in the manifest; versions that are only expected are in `GroupIds`.
     """
 
     def __init__(self, ids_max: int) -> None:
@@ -87,11 +87,11 @@ class CachedIds:
         """Carry the ids over a commit of this process: from one version of a table to the next."""
         newest = self._list_versions(after)[-1:]
         if newest and newest[0][0].version >= after.version:
-            # The group that made the version has left its ids, and maybe those of the next.
+            # The group that made the version has left its ids, and maybe the ids of the next version.
             return
         cached = self._find(before)
-        few = delta.rows.num_rows + len(delta.deleted) <= LOOKUP_VALUES_MAX
-        if few and (cached is not None or delta.replaces):
+        is_small = delta.rows.num_rows + len(delta.deleted) <= LOOKUP_VALUES_MAX
+        if is_small and (cached is not None or delta.replaces):
             self._keep(after, (Ids(frozenset()) if cached is None else cached).after(delta))
 
     def carry(self, before: Entry, after: Entry) -> None:
@@ -109,8 +109,8 @@ class CachedIds:
     def _find(self, entry: Entry) -> Ids | None:
         if entry.row_count == 0:
             return Ids(frozenset())
-        for known, ids in reversed(self._list_versions(entry)):
-            if known.at == entry.at:
+        for version, ids in reversed(self._list_versions(entry)):
+            if version.at == entry.at:
                 return ids
         return None
 
@@ -118,21 +118,21 @@ class CachedIds:
         with self._lock:
             return self._cached.get(_key(entry), ())
 
-    def _read_ids(self, entry: Entry, tables: Tables, wanted: int) -> Ids | None:
-        """Read the ids once that costs no more than the lookups so far."""
+    def _read_ids(self, entry: Entry, tables: Tables, lookups: int) -> Ids | None:
+        """Read the ids as soon as that costs no more than the lookups so far."""
         if entry.row_count > self._ids_max:
             return None
         table = tables.open(entry.at)
         cached = self._extend_earlier(entry, tables, table)
-        if cached is None and self._is_worth_it(entry, table, wanted):
+        if cached is None and self._is_worth_it(entry, table, lookups):
             cached = Ids(_texts(table.read(["id"])))
         if cached is not None:
             self._keep(entry, cached)
         return cached
 
     def _extend_earlier(self, entry: Entry, tables: Tables, table: Table) -> Ids | None:
-        """Extend the ids of an earlier version by what others appended since; None if they did more than append."""
-        earlier = [one for one in self._list_versions(entry) if one[0].version <= entry.version]
+        """Extend the ids of an earlier version by ids that others appended since; None if others did not only append."""
+        earlier = [pair for pair in self._list_versions(entry) if pair[0].version <= entry.version]
         if not earlier:
             return None
         newest = earlier[-1]
@@ -152,11 +152,11 @@ class CachedIds:
         )
         return Ids(newest[1].whole, newest[1].added | added, newest[1].removed - added)
 
-    def _is_worth_it(self, entry: Entry, table: Table, wanted: int) -> bool:
+    def _is_worth_it(self, entry: Entry, table: Table, lookups: int) -> bool:
         if entry.row_count <= CACHED_IDS_SMALL:
             return True
         indexed = any(i.column == "id" and i.kind is IndexKind.BTREE for i in table.indices())
-        cost = LOOKUP_ROWS_PER_VALUE * wanted if indexed else entry.row_count
+        cost = LOOKUP_ROWS_PER_VALUE * lookups if indexed else entry.row_count
         with self._lock:
             missed = self._missed.get(_key(entry), 0) + cost
             self._missed[_key(entry)] = missed
@@ -165,11 +165,11 @@ class CachedIds:
     def _keep(self, entry: Entry, ids: Ids) -> None:
         key = _key(entry)
         with self._lock:
-            known = self._cached.get(key, ())
-            if known and known[-1][0].version > entry.version:
+            cached = self._cached.get(key, ())
+            if cached and cached[-1][0].version > entry.version:
                 return
             self._missed.pop(key, None)
-            earlier = tuple(one for one in known if one[0].version != entry.version)
+            earlier = tuple(pair for pair in cached if pair[0].version != entry.version)
             self._cached[key] = (*earlier[1 - _VERSIONS_KEPT :], (entry, ids))
             self._cached.move_to_end(key)
             # Versions of one table share nearly all of their ids.
@@ -178,41 +178,41 @@ class CachedIds:
 
 
 class GroupIds(CachedIds):
-    """The ids of versions that a group of writes is about to make, beside those that are cached.
+    """The ids of the versions that a group of writes is about to make, in addition to the cached ids.
 
-    A group may break off, and others then make versions with the same numbers: only a published group leaves its ids
+    A group may break off, and others then make versions with the same numbers. Only a published group leaves its ids
     to the cache.
     """
 
-    def __init__(self, shown: CachedIds) -> None:
-        super().__init__(shown._ids_max)
-        self._shown = shown
+    def __init__(self, cached: CachedIds) -> None:
+        super().__init__(cached._ids_max)
+        self._shared = cached
 
     def publish(self) -> None:
         """Leave the ids to the cache: the group is visible, and so is every version that it made."""
         with self._lock:
-            made = [one for versions in self._cached.values() for one in versions]
-        for entry, ids in made:
-            self._shown._keep(entry, ids)
+            pairs = [pair for versions in self._cached.values() for pair in versions]
+        for entry, ids in pairs:
+            self._shared._keep(entry, ids)
 
     def has_none_of(self, entry: Entry, ids: pa.Array) -> bool:
-        """Whether a version is known to have none of the ids; nothing is looked up to find out."""
-        known = self._find(entry)
-        return known is not None and not any(text in known for text in ids.to_pylist())
+        """Whether a version surely lacks all of the ids; nothing is looked up to find out."""
+        cached = self._find(entry)
+        return cached is not None and not any(text in cached for text in ids.to_pylist())
 
     def _find(self, entry: Entry) -> Ids | None:
-        made = super()._find(entry)
-        return self._shown._find(entry) if made is None else made
+        own_ids = super()._find(entry)
+        return self._shared._find(entry) if own_ids is None else own_ids
 
     def _list_versions(self, entry: Entry) -> tuple[_Version, ...]:
-        return super()._list_versions(entry) or self._shown._list_versions(entry)
+        return super()._list_versions(entry) or self._shared._list_versions(entry)
 
-    def _is_worth_it(self, entry: Entry, table: Table, wanted: int) -> bool:
-        return self._shown._is_worth_it(entry, table, wanted)
+    def _is_worth_it(self, entry: Entry, table: Table, lookups: int) -> bool:
+        return self._shared._is_worth_it(entry, table, lookups)
 
 
 def _key(entry: Entry) -> Hashable:
-    """The key of a table on one incarnation of a branch: a branch name may be deleted and made again."""
+    """Return the key of a table on one incarnation of a branch: a branch name may be deleted and made again."""
     return entry.at.path, entry.at.branch, entry.branch_incarnation
 
 
@@ -223,7 +223,7 @@ def _texts(rows: pa.Table) -> frozenset[str]:
 def follow_cached_ids(
     cached_ids: CachedIds, plan: WritePlan, before: Snapshot, after: Snapshot
 ) -> None:
-    """Carry cached ids over to the versions that a write made, where it says which ids came and went."""
+    """Carry cached ids over to the versions that a write made, if the write says which ids it added and removed."""
     for write in plan.tables:
         old, new = before.entries.get(write.table_key), after.entries.get(write.table_key)
         if write.delta is None or old is None or new is None:

@@ -29,7 +29,7 @@ class Plans:
     def read(
         self, contract: Contract, source: Source, name: str | None
     ) -> tuple[CheckedRead, Plan]:
-        """The checked query and its plan."""
+        """Return the checked query and its plan."""
 
         def compile_query() -> tuple[CheckedRead, Plan]:
             checked = check_read(source, contract.catalog, name)
@@ -37,19 +37,21 @@ class Plans:
 
         return self._get(("read", contract.ir_hash, source.text, name), compile_query)
 
-    def past_schema(self, now: Contract, then: Contract) -> Contract | None:
-        """The past schema under present names, if it has one name for everything."""
-        return self._get(("past", now.ir_hash, then.ir_hash), lambda: rename_as_now(then, now))
+    def past_schema(self, current: Contract, earlier: Contract) -> Contract | None:
+        """Return the past schema under present names, if it has one name for everything."""
+        return self._get(
+            ("past", current.ir_hash, earlier.ir_hash), lambda: rename_as_now(earlier, current)
+        )
 
     def mutation(
         self, accepted: AcceptedSchema, source: Source, name: str | None
     ) -> CheckedMutation:
-        """The checked mutation."""
+        """Return the checked mutation."""
         key = ("mutation", accepted.contract.ir_hash, source.text, name)
         return self._get(key, lambda: check_mutation(source, accepted.catalog, name))
 
     def match(self, accepted: AcceptedSchema, read: CheckedRead) -> Plan:
-        """The plan of a match of a mutation that is cached itself."""
+        """Return the plan of a match of a mutation that is cached itself."""
 
         def compile_match() -> tuple[CheckedRead, Plan]:
             return read, optimize(lower(read, accepted.catalog))
@@ -59,13 +61,13 @@ class Plans:
 
     def _get(self, key: Hashable, compile_query: Callable[[], T]) -> T:
         with self._lock:
-            found: T | None = self._compiled.get(key)
-            if found is not None:
+            compiled: T | None = self._compiled.get(key)
+            if compiled is not None:
                 self._compiled.move_to_end(key)
-                return found
-        found = compile_query()
+                return compiled
+        compiled = compile_query()
         with self._lock:
-            self._compiled[key] = found
+            self._compiled[key] = compiled
             while len(self._compiled) > PLANS_MAX:
                 self._compiled.popitem(last=False)
-        return found
+        return compiled

@@ -16,7 +16,7 @@ PATH_BYTES = "OMNIGRAPH_PATH_BYTES_MAX"
 
 
 class Mode(StrEnum):
-    """How reads walk edges."""
+    """The way in which reads walk edges."""
 
     AUTO = "auto"
     INDEXED = "indexed"
@@ -25,7 +25,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traversal:
-    """How a read may walk edges: up to which size indexes are used, how long a path may be, what paths may hold."""
+    """The limits of the walks of a read: the sizes up to which indexes are used, and the length and memory of paths."""
 
     mode: Mode = Mode.AUTO
     frontier_max: int = 1_024
@@ -36,16 +36,16 @@ class Traversal:
 
 def traversal_of(environment: Mapping[str, str] | None = None) -> Traversal:
     """Read the settings from the environment; refuse a wrong value by name."""
-    given = os.environ if environment is None else environment
-    if not any(name in given for name in (MODE, FRONTIER, HOPS, PATH_HOPS, PATH_BYTES)):
+    settings = os.environ if environment is None else environment
+    if not any(name in settings for name in (MODE, FRONTIER, HOPS, PATH_HOPS, PATH_BYTES)):
         return _DEFAULT
     default = Traversal()
     return Traversal(
-        mode=_mode(given.get(MODE, default.mode)),
-        frontier_max=_bound(FRONTIER, given.get(FRONTIER), default.frontier_max),
-        hops_max=_bound(HOPS, given.get(HOPS), default.hops_max),
-        path_hops_max=_bound(PATH_HOPS, given.get(PATH_HOPS), default.path_hops_max),
-        path_bytes_max=_bound(PATH_BYTES, given.get(PATH_BYTES), default.path_bytes_max),
+        mode=_mode(settings.get(MODE, default.mode)),
+        frontier_max=_bound(FRONTIER, settings.get(FRONTIER), default.frontier_max),
+        hops_max=_bound(HOPS, settings.get(HOPS), default.hops_max),
+        path_hops_max=_bound(PATH_HOPS, settings.get(PATH_HOPS), default.path_hops_max),
+        path_bytes_max=_bound(PATH_BYTES, settings.get(PATH_BYTES), default.path_bytes_max),
     )
 
 
@@ -56,9 +56,9 @@ def _mode(text: str) -> Mode:
     try:
         return Mode(text.strip().lower() or Mode.AUTO)
     except ValueError:
-        known = ", ".join(Mode)
+        modes = ", ".join(Mode)
         raise ConfigError(
-            f"{MODE} is '{text}', expected one of {known}; nothing was read"
+            f"{MODE} is '{text}', expected one of {modes}; nothing was read"
         ) from None
 
 
@@ -66,9 +66,9 @@ def _bound(name: str, text: str | None, default: int) -> int:
     if text is None or not text.strip():
         return default
     try:
-        found = int(text)
+        number = int(text)
     except ValueError:
-        found = -1
-    if found < 0:
+        number = -1
+    if number < 0:
         raise ConfigError(f"{name} is '{text}', expected a whole number from 0; nothing was read")
-    return found
+    return number

@@ -15,12 +15,15 @@ from omnigraphdb.values import dataclass
 
 _INTEGER_BYTES: Final = 8
 _CODED_BYTES: Final = 6 * _INTEGER_BYTES
-"""The columns of a row while its code is computed: codes, their order, what is sorted, and the places in it."""
+"""The columns of a row while its code is computed: codes, their order, the sorted codes, and positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Rows of bindings. With weights, a row stands for that many equal rows; `values` are what rows carry by name."""
+    """A table of bindings: one column of row ids per variable.
+
+    With weights, a row stands for that many equal rows. `values` holds the named values that every row carries.
+    """
 
     columns: Mapping[str, RowIds]
     rows: int
@@ -62,8 +65,8 @@ class Bindings:
         """Keep only the named variables; None keeps all."""
         if names is None:
             return self
-        kept = {name: self.columns[name] for name in names if name in self.columns}
-        return Bindings(kept, self.rows, self.weights, self.values)
+        columns = {name: self.columns[name] for name in names if name in self.columns}
+        return Bindings(columns, self.rows, self.weights, self.values)
 
     def weighted(self, factors: Integers) -> "Bindings":
         """Multiply the weight of every row."""
@@ -105,22 +108,22 @@ def concat(parts: Sequence[Bindings], names: Iterable[str] = ()) -> Bindings:
     if not parts:
         return Bindings({name: no_row_ids() for name in names}, 0)
     columns = {
-        name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns
+        name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
     }
     values = {
-        name: pa.concat_arrays([one.values[name] for one in parts]) for name in parts[0].values
+        name: pa.concat_arrays([part.values[name] for part in parts]) for name in parts[0].values
     }
-    return Bindings(columns, sum(one.rows for one in parts), _weights(parts), values)
+    return Bindings(columns, sum(part.rows for part in parts), _weights(parts), values)
 
 
 def _weights(parts: Sequence[Bindings]) -> Integers | None:
-    if all(one.weights is None for one in parts):
+    if all(part.weights is None for part in parts):
         return None
-    return np.concatenate([weights_of(one) for one in parts])
+    return np.concatenate([weights_of(part) for part in parts])
 
 
 def weights_of(bindings: Bindings) -> Integers:
-    """The weight of every row; 1 without weights."""
+    """Return the weight of every row; 1 without weights."""
     return np.ones(bindings.rows, dtype=np.int64) if bindings.weights is None else bindings.weights
 
 
@@ -130,10 +133,10 @@ def gather(tables: Iterable[Bindings], names: Iterable[str] = ()) -> Bindings:
     for table in tables:
         count_columns(table.arrays)
         parts.append(table)
-    whole = concat(parts, names)
+    bindings = concat(parts, names)
     if len(parts) > 1:
-        count_columns(whole.arrays)
-    return whole
+        count_columns(bindings.arrays)
+    return bindings
 
 
 def distinct(rows: Bindings, variables: tuple[str, ...]) -> Bindings:
@@ -157,12 +160,12 @@ def codes(bindings: Bindings, names: Iterable[str]) -> Integers:
     if len(names) == 1:
         return bindings.columns[names[0]]
     with counted_bytes(_CODED_BYTES * bindings.rows):
-        found = np.zeros(bindings.rows, dtype=np.int64)
+        row_codes = np.zeros(bindings.rows, dtype=np.int64)
         for name in names:
             _, inverse = np.unique(bindings.columns[name], return_inverse=True)
             width = int(inverse.max()) + 1 if len(inverse) else 1
-            _, found = np.unique(found * width + inverse, return_inverse=True)
-        return found.astype(np.int64)
+            _, row_codes = np.unique(row_codes * width + inverse, return_inverse=True)
+        return row_codes.astype(np.int64)
 
 
 def encode_together(
@@ -170,9 +173,9 @@ def encode_together(
 ) -> tuple[Integers, Integers]:
     """Compute codes of two tables that can be compared with each other."""
     names = tuple(names)
-    both = Bindings(
+    combined = Bindings(
         {name: np.concatenate([left.columns[name], right.columns[name]]) for name in names},
         left.rows + right.rows,
     )
-    found = codes(both, names)
-    return found[: left.rows], found[left.rows :]
+    row_codes = codes(combined, names)
+    return row_codes[: left.rows], row_codes[left.rows :]

@@ -33,7 +33,7 @@ EDGE_ROW: Final = 2e-4
 """An edge of an adjacency that is built."""
 
 COLD_HOP: Final = 12.0
-"""What the first hop through indexes takes more than a later one: their pages are read, and those of the nodes."""
+"""The extra cost of the first hop through indexes: their pages are read, and the pages of the nodes."""
 
 FILE: Final = 0.5
 """An adjacency file that is read, and for each edge in it:"""
@@ -44,10 +44,10 @@ TEXT_ROW: Final = 3e-3
 
 
 def hop(edges: int, edge_rows: int) -> float:
-    """The cost of a hop through indexes: a lookup of the edges, then one of the nodes at their other ends."""
+    """Estimate the cost of a hop through indexes: a lookup of the edges, then one of the nodes at their other ends."""
     return 2 * LOOKUP + min(2 * edges * LOOKUP_ROW, edge_rows * EDGE_ROW)
 
 
 def stored(edge_rows: int) -> float:
-    """The cost of reading the adjacency file of a table."""
+    """Estimate the cost of reading the adjacency file of a table."""
     return FILE + edge_rows * FILE_ROW

@@ -49,25 +49,25 @@ class RowSource(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
 
     def leaf(self, reference: Leaf) -> pa.Array:
-        """The values of a property, an id or a carried value."""
+        """Return the values of a property, an id or a carried value."""
 
     def identity(self, entity: EntityRef) -> pa.Array:
-        """Integers that are equal exactly for equal entities of a type; NULL for no entity."""
+        """Return integers that are equal exactly for equal entities of a type; NULL for no entity."""
 
-    def path(self, asked: PathValue) -> pa.Array:
-        """A value of the path of each row."""
+    def path(self, path_value: PathValue) -> pa.Array:
+        """Compute a value of the path of each row."""
 
     def value(self, fixed: Fixed) -> object:
-        """A value that is the same for every row."""
+        """Return a value that is the same for every row."""
 
     def text(self, test: TextMatch) -> pa.Array:
-        """Whether each row is found by a text search."""
+        """Mark the rows that a text search finds."""
 
     def take(self, offsets: Integers) -> "RowSource":
-        """Some of the rows."""
+        """Select some of the rows."""
 
     def describe(self, offset: int) -> str:
         """Name a row by its ids."""
@@ -75,8 +75,8 @@ class RowSource(Protocol):
 
 def repeat_value(value: object, type_: PropertyType, rows: int) -> pa.Array:
     """Repeat one value as a column."""
-    one = to_arrow([value], type_)
-    return one if rows == 1 else one.take(pa.array(np.zeros(rows, dtype=np.int64)))
+    column = to_arrow([value], type_)
+    return column if rows == 1 else column.take(pa.array(np.zeros(rows, dtype=np.int64)))
 
 
 # ---- values
@@ -118,7 +118,7 @@ def _call(call: Call, source: RowSource) -> pa.Array:
 
 
 def _name_type(call: Call, source: RowSource) -> pa.Array:
-    """Name the type of each entity; one of a mixed type carries its number."""
+    """Name the type of each entity; an entity of a mixed type carries the number of its type."""
     entity, names = call.arguments
     assert isinstance(entity, EntityRef), "the checker lets nothing else pass"
     assert isinstance(names, Const), "the checker names the types"
@@ -132,8 +132,14 @@ def _name_type(call: Call, source: RowSource) -> pa.Array:
 
 def _apply(call: Call, source: RowSource) -> pa.Array:
     """Apply a function of plain values; a failure names its row."""
-    fixed = [source.value(one) if isinstance(one, Fixed) else None for one in call.arguments]
-    columns = [None if _is_duration(one) else evaluate(one, source) for one in call.arguments]
+    fixed = [
+        source.value(argument) if isinstance(argument, Fixed) else None
+        for argument in call.arguments
+    ]
+    columns = [
+        None if _is_duration(argument) else evaluate(argument, source)
+        for argument in call.arguments
+    ]
     try:
         return call_function(call.function, columns, fixed, call.type, source.rows)
     except RowFailure as failure:
@@ -154,15 +160,15 @@ def _is_duration(operand: Operand) -> bool:
 def _choose_case(call: Call, source: RowSource) -> pa.Array:
     branches = len(call.arguments) // 2
     tests, results = call.arguments[:branches], call.arguments[branches:]
-    left, chosen = count_up(source.rows), []
+    left, cases = count_up(source.rows), []
     for test, result in zip(tests, results, strict=False):
         part = source.take(left)
         hit = _true(evaluate(test, part))
-        chosen.append((left[hit], result))
+        cases.append((left[hit], result))
         left = left[~hit]
     if len(results) > branches:
-        chosen.append((left, results[-1]))
-    return _assemble(chosen, call, source)
+        cases.append((left, results[-1]))
+    return _assemble(cases, call, source)
 
 
 def _choose_present(call: Call, source: RowSource) -> pa.Array:
@@ -177,28 +183,26 @@ def _choose_present(call: Call, source: RowSource) -> pa.Array:
     return _scatter(parts, call.type.arrow, source.rows)
 
 
-def _assemble(
-    chosen: Sequence[tuple[Integers, Operand]], call: Call, source: RowSource
-) -> pa.Array:
+def _assemble(cases: Sequence[tuple[Integers, Operand]], call: Call, source: RowSource) -> pa.Array:
     kind = call.type.arrow
     parts = [
-        (rows, evaluate(expr, source.take(rows)).cast(kind)) for rows, expr in chosen if len(rows)
+        (rows, evaluate(expr, source.take(rows)).cast(kind)) for rows, expr in cases if len(rows)
     ]
     return _scatter(parts, kind, source.rows)
 
 
 def _scatter(parts: Sequence[tuple[Integers, pa.Array]], kind: pa.DataType, rows: int) -> pa.Array:
-    """Put values to their rows; rows without one are NULL."""
+    """Put values to their rows; rows without a value are NULL."""
     columns = [column for _, column in parts]
-    whole = pa.concat_arrays(columns) if columns else pa.array([], kind)
-    places = np.full(rows, -1, dtype=np.int64)
+    values = pa.concat_arrays(columns) if columns else pa.array([], kind)
+    indices = np.full(rows, -1, dtype=np.int64)
     if parts:
-        places[np.concatenate([offsets for offsets, _ in parts])] = count_up(len(whole))
-    return whole.take(pa.array(places, mask=places < 0))
+        indices[np.concatenate([offsets for offsets, _ in parts])] = count_up(len(values))
+    return values.take(pa.array(indices, mask=indices < 0))
 
 
 def _make_records(call: Call, source: RowSource) -> pa.Array:
-    columns = [evaluate(one, source).cast(one.type.arrow) for one in call.arguments]
+    columns = [evaluate(argument, source).cast(argument.type.arrow) for argument in call.arguments]
     fields = list(call.type.arrow)
     missing = pc.is_null(columns[0])
     return pa.StructArray.from_arrays(columns, fields=fields, mask=missing)
@@ -208,7 +212,7 @@ def _make_records(call: Call, source: RowSource) -> pa.Array:
 
 
 def truth(test: Test, source: RowSource) -> pa.Array:
-    """True, false or NULL for every row."""
+    """Compute the truth of a test for every row: true, false or NULL."""
     match test:
         case Always(value=value):
             return pa.repeat(pa.scalar(value), source.rows)
@@ -221,8 +225,8 @@ def truth(test: Test, source: RowSource) -> pa.Array:
                 column = evaluate(operand, source)
             return pc.is_valid(column) if negated else pc.is_null(column)
         case InList(operand=operand, choices=choices):
-            found = _require_list(source.value(choices))
-            return is_in_list(evaluate(operand, source), operand.type, found)
+            choice_list = _require_list(source.value(choices))
+            return is_in_list(evaluate(operand, source), operand.type, choice_list)
         case AllOf(parts=parts):
             return _combine_parts(pc.and_kleene, parts, source, decided=False)
         case AnyOf(parts=parts):
@@ -236,9 +240,9 @@ def truth(test: Test, source: RowSource) -> pa.Array:
 
 
 def _true(verdicts: pa.Array) -> np.ndarray:
-    """Mark what is true; unknown is not."""
-    found = pc.fill_null(verdicts, False) if verdicts.null_count else verdicts
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+    """Mark the true rows; unknown is not true."""
+    truths = pc.fill_null(verdicts, False) if verdicts.null_count else verdicts
+    return np.asarray(truths.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _require_list(value: object) -> Sequence[object] | None:
@@ -256,24 +260,24 @@ def _combine_parts(
     *,
     decided: bool,
 ) -> pa.Array:
-    """Combine parts from the left; a part that may fail is asked only about rows that are not `decided` yet."""
-    found = truth(parts[0], source)
+    """Combine parts from the left; a part that may fail is evaluated only for rows that are not `decided` yet."""
+    verdicts = truth(parts[0], source)
     for part in parts[1:]:
         if not _may_fail(part):
-            found = combine(found, truth(part, source))
+            verdicts = combine(verdicts, truth(part, source))
             continue
-        same = pc.fill_null(pc.equal(found, decided), False)
-        open_ = np.flatnonzero(~np.asarray(same.to_numpy(zero_copy_only=False), dtype=bool))
+        settled = pc.fill_null(pc.equal(verdicts, decided), False)
+        open_ = np.flatnonzero(~np.asarray(settled.to_numpy(zero_copy_only=False), dtype=bool))
         more = truth(part, source.take(open_))
         rest = pa.repeat(pa.scalar(decided), source.rows - len(open_))
-        other = np.flatnonzero(same.to_numpy(zero_copy_only=False))
-        whole = _scatter([(open_, more), (other, rest)], pa.bool_(), source.rows)
-        found = combine(found, whole)
-    return found
+        other = np.flatnonzero(settled.to_numpy(zero_copy_only=False))
+        answers = _scatter([(open_, more), (other, rest)], pa.bool_(), source.rows)
+        verdicts = combine(verdicts, answers)
+    return verdicts
 
 
 def _may_fail(part: Condition) -> bool:
-    return any(isinstance(one, Call) and one.function in FALLIBLE for one in walk(part))
+    return any(isinstance(expr, Call) and expr.function in FALLIBLE for expr in walk(part))
 
 
 def _compare(test: Compare, source: RowSource) -> pa.Array:

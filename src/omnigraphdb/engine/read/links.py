@@ -1,4 +1,4 @@
-"""The edges between given nodes: what joins the nodes of a picture."""
+"""The edges between the nodes of a picture."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -31,20 +31,23 @@ class Link:
 def list_links(
     engine: Engine, view: View, nodes: Iterable[Node], find_others: Callable[[TableKey], pa.Array]
 ) -> list[Link]:
-    """List the edges whose ends are both among `nodes`, by type and id; `find_others` gives ids of a table that are left out."""
+    """List the edges whose ends are both among `nodes`, by type and id.
+
+    `find_others` returns the ids of a table that are left out.
+    """
     ids: dict[str, list[str]] = {}
     for type_name, identity in nodes:
         ids.setdefault(type_name, []).append(identity)
-    shown = find_shown_schema(engine.plans, view)
-    found = (
+    schema = find_shown_schema(engine.plans, view)
+    link_groups = (
         _spell_links(
             edge, rows.filter(pc.invert(pc.is_in(rows["id"], find_others(edge.table_key))))
         )
-        for edge in shown.contract.catalog.edges.values()
+        for edge in schema.contract.catalog.edges.values()
         if edge.source in ids and edge.target in ids
-        for rows in _find_rows(engine, shown.snapshot, edge, ids[edge.source], ids[edge.target])
+        for rows in _find_rows(engine, schema.snapshot, edge, ids[edge.source], ids[edge.target])
     )
-    return list(chain.from_iterable(found))
+    return list(chain.from_iterable(link_groups))
 
 
 def _find_rows(

@@ -52,7 +52,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """What a lookup of columns needs: the id index, the row offsets, the hop, and the rows of the result table."""
+    """The parts of a lookup of columns: the id index, the row offsets, the hop, and the rows of the result table."""
 
     index: IdIndex
     row_offsets: RowOffsets
@@ -70,12 +70,12 @@ class ShownRows:
         return self.rows.slice(offset, 1) if offset >= 0 else self.nothing
 
     def answer_small(self, text: str) -> pa.RecordBatch | None:
-        """Select the rows for one id, if they are few and short; None for any others."""
+        """Select the rows for one id, if they are few and short; else None."""
         if self.hop is not None and self.hop.count(self.index.row_id_of(text)) > SMALL_ROWS_MAX:
             return None
-        found = self.answer(text)
-        size = sum(found.column(number).nbytes for number in self.varying)
-        return found if size <= SMALL_BYTES_MAX else None
+        rows = self.answer(text)
+        size = sum(rows.column(number).nbytes for number in self.varying)
+        return rows if size <= SMALL_BYTES_MAX else None
 
     @property
     def nothing(self) -> pa.RecordBatch:
@@ -85,17 +85,17 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class CountedWalks:
-    """What a lookup of a number of walks needs: the id index, the adjacency of every hop, and the result's schema."""
+    """The parts of a lookup that counts walks: the id index, the adjacency of every hop, and the result schema."""
 
     index: IdIndex
     adjacencies: tuple[Adjacency, ...]
     schema: pa.Schema
 
     def answer(self, text: str) -> pa.RecordBatch | None:
-        """Count the walks from one id; None if so many are on their way that they go in parts."""
+        """Count the walks from one id; None if there are so many walks at once that they must be counted in parts."""
         row_id = self.index.row_id_of(text)
-        found = 0 if row_id == ABSENT else self._count(row_id)
-        return None if found is None else self._result(found)
+        count = 0 if row_id == ABSENT else self._count(row_id)
+        return None if count is None else self._result(count)
 
     def answer_small(self, text: str) -> pa.RecordBatch | None:
         """Count the walks from one id, if they have one hop, which takes one step; None for longer ones."""
@@ -132,7 +132,7 @@ class CountedWalks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedLookup:
-    """A lookup with all it needs of one snapshot: from parameters to rows in one step."""
+    """A lookup with all its parts of one snapshot: from parameters to rows in one step."""
 
     query_name: str
     types: tuple[PropertyType, ...]
@@ -141,7 +141,7 @@ class PreparedLookup:
     """The name of the id, if it is the only parameter."""
     tables: ShownRows | CountedWalks
     named_by: tuple[object, ...]
-    """It is named by the identities of these, which nothing else gets while they are referred to."""
+    """The objects whose identities name the lookup. The references keep other objects from getting their identities."""
 
     def answer_plain(self, params: Mapping[str, Any] | None) -> pa.RecordBatch | None:
         """Answer for a parameter that binds as it is; None for any other."""
@@ -170,7 +170,7 @@ class PreparedLookup:
 def prepare_lookup(
     checked: CheckedRead, plan: Plan, snapshot: SnapshotTables, *named_by: object
 ) -> PreparedLookup | None:
-    """Prepare a plan that is a lookup; None if it is none, or if something it needs is not cached."""
+    """Prepare a plan that is a lookup; None if it is not a lookup, or if a part of it is not cached."""
     lookup = plan.lookup
     tables = None if lookup is None else _find_tables(plan, lookup, snapshot)
     if lookup is None or tables is None:
@@ -193,18 +193,18 @@ def _find_tables(
     if index is None:
         return None
     if not lookup.columns:
-        found = [_find_adjacency(hop, snapshot) for hop in lookup.hops]
-        adjacencies = tuple(one for one in found if one is not None)
+        cached = [_find_adjacency(hop, snapshot) for hop in lookup.hops]
+        adjacencies = tuple(adjacency for adjacency in cached if adjacency is not None)
         return (
             CountedWalks(index, adjacencies, plan.schema)
-            if len(adjacencies) == len(found)
+            if len(adjacencies) == len(cached)
             else None
         )
-    shown = snapshot.nodes(lookup.shown_type)
-    row_offsets, rows = shown.cached_row_offsets, _find_rows(plan, lookup.columns, shown)
+    nodes = snapshot.nodes(lookup.shown_type)
+    row_offsets, rows = nodes.cached_row_offsets, _find_rows(plan, lookup.columns, nodes)
     if row_offsets is None or rows is None:
         return None
-    varying = tuple(n for n, one in enumerate(plan.arrow_types) if not pa.types.is_primitive(one))
+    varying = tuple(n for n, kind in enumerate(plan.arrow_types) if not pa.types.is_primitive(kind))
     if not lookup.hops:
         return ShownRows(index, row_offsets, None, rows, varying)
     adjacency = _find_adjacency(lookup.hops[0], snapshot)
@@ -215,10 +215,10 @@ def _find_tables(
     )
 
 
-def _find_rows(plan: Plan, names: Sequence[str], shown: Entities) -> pa.RecordBatch | None:
-    """All rows of the table with the columns of the result, if they are cached with their declared types."""
-    columns = [shown.cached_column(name) for name in names]
-    kinds = tuple(None if one is None else one.type for one in columns)
+def _find_rows(plan: Plan, names: Sequence[str], nodes: Entities) -> pa.RecordBatch | None:
+    """Return all rows of the table with the columns of the result, if they are cached with their declared types."""
+    columns = [nodes.cached_column(name) for name in names]
+    kinds = tuple(None if column is None else column.type for column in columns)
     if kinds != plan.arrow_types:
         return None
     return pa.RecordBatch.from_arrays(columns, schema=plan.schema)

@@ -45,12 +45,12 @@ def list_edge_groups(
     direction: Direction = Direction.BOTH,
 ) -> Iterator[EdgeGroup]:
     """List the edges of a node, at most `limit` of each type and direction; a group without edges is left out."""
-    shown = find_shown_schema(engine.plans, view)
-    for type_, towards in _list_ways(shown.contract.catalog, type_name):
+    schema = find_shown_schema(engine.plans, view)
+    for type_, towards in _list_ways(schema.contract.catalog, type_name):
         if edge in (None, type_.name) and direction in (Direction.BOTH, towards):
-            found = _find_group(engine, shown.snapshot, type_, towards, identity, limit)
-            if found is not None and found.total:
-                yield found
+            group = _find_group(engine, schema.snapshot, type_, towards, identity, limit)
+            if group is not None and group.total:
+                yield group
 
 
 def _list_ways(catalog: Catalog, type_name: str) -> Iterator[tuple[EdgeType, Direction]]:

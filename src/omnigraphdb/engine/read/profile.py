@@ -32,7 +32,7 @@ class Measured:
 
 
 class Profile:
-    """Collects the measurements of one run; those of an operator that runs several times add up."""
+    """The measurements of one run; the measurements of an operator that runs several times add up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class Profile:
         self._running: list[Measured] = []
 
     def of(self, operator: Operator) -> Measured:
-        """The measurements of an operator."""
+        """Return the measurements of an operator."""
         return self._measured.setdefault(id(operator), Measured())
 
     def note(self, text: str) -> None:
@@ -71,8 +71,8 @@ class Profile:
             yield table
 
     def own_seconds(self, operator: Operator) -> float:
-        """The time of an operator without its inputs."""
-        below = sum(self.of(one).seconds for one in list_inputs(operator))
+        """Compute the time of an operator without its inputs."""
+        below = sum(self.of(child).seconds for child in list_inputs(operator))
         return max(self.of(operator).seconds - below, 0.0)
 
 
@@ -101,12 +101,12 @@ def _steps(operator: Operator, profile: Profile, depth: int) -> Iterator[Step]:
         milliseconds=profile.own_seconds(operator) * 1000,
         notes=tuple(measured.notes),
     )
-    for below in list_inputs(operator):
-        yield from _steps(below, profile, depth + 1)
+    for child in list_inputs(operator):
+        yield from _steps(child, profile, depth + 1)
 
 
 def render(steps: tuple[Step, ...]) -> str:
-    """Draw steps as a tree, with rows and milliseconds of those that ran."""
+    """Draw steps as a tree; a step that ran has rows and milliseconds."""
     return "\n".join(map(_draw_step, steps))
 
 
@@ -116,6 +116,6 @@ def _draw_step(step: Step) -> str:
         if step.rows is None
         else [f"{count_of(step.rows, 'row')}, {step.milliseconds or 0:.2f} ms"]
     )
-    said = "; ".join([*measured, *step.notes])
+    notes = "; ".join([*measured, *step.notes])
     indent = f"{'   ' * (step.depth - 1)}└─ " if step.depth else ""
-    return f"{indent}{step.operator}" + (f"  [{said}]" if said else "")
+    return f"{indent}{step.operator}" + (f"  [{notes}]" if notes else "")

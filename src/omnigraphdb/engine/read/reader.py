@@ -49,7 +49,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """What one query reads from; it does not change while the query runs."""
+    """The sources of one query: its plan, its tables and its parameters; they do not change while the query runs."""
 
     plan: Plan
     snapshot: SnapshotTables
@@ -70,7 +70,7 @@ class Reader:
         return self.found_paths[0]
 
     def entities(self, variable: str) -> Entities | MixedEntities:
-        """The entities that a variable ranges over."""
+        """Return the entities that a variable ranges over."""
         slot = self.plan.by_name[variable]
         of_nodes = slot.kind is VariableKind.NODE
         if is_mixed(slot.type_name):
@@ -78,7 +78,7 @@ class Reader:
         return (self.snapshot.nodes if of_nodes else self.snapshot.edges)(slot.type_name)
 
     def nodes(self, variable: str) -> Entities:
-        """The nodes that a variable of one type ranges over."""
+        """Return the nodes that a variable of one type ranges over."""
         return self.snapshot.nodes(self.plan.by_name[variable].type_name)
 
     def is_mixed(self, variable: str) -> bool:
@@ -86,27 +86,27 @@ class Reader:
         return is_mixed(self.plan.by_name[variable].type_name)
 
     def types_of(self, variable: str) -> tuple[str, ...]:
-        """The types that a variable ranges over."""
+        """List the types that a variable ranges over."""
         return split_types(self.plan.by_name[variable].type_name)
 
     def number_of_node(self, type_name: str) -> int:
-        """The number of a node type."""
+        """Return the number of a node type."""
         return number_types(self.snapshot.catalog, of_nodes=True).index(type_name)
 
     def number_of_edge(self, type_name: str) -> int:
-        """The number of an edge type."""
+        """Return the number of an edge type."""
         return number_types(self.snapshot.catalog, of_nodes=False).index(type_name)
 
     def identities(self, variable: str, row_ids: RowIds) -> RowIds:
-        """Row ids that can be compared with those of every variable of the kind."""
+        """Convert row ids so that they can be compared with the row ids of every variable of the kind."""
         slot = self.plan.by_name[variable]
-        alone = not any(is_mixed(one.type_name) for one in self.plan.slots)
-        if alone or is_mixed(slot.type_name) or slot.kind is VariableKind.EDGE:
+        unmixed = not any(is_mixed(other.type_name) for other in self.plan.slots)
+        if unmixed or is_mixed(slot.type_name) or slot.kind is VariableKind.EDGE:
             return row_ids
         return tag(row_ids, self.number_of_node(slot.type_name))
 
     def value(self, fixed: Const | ParamRef | Now) -> object:
-        """The value of an operand that is the same for every row."""
+        """Return the value of an operand that is the same for every row."""
         match fixed:
             case Const(value=value):
                 return value
@@ -116,12 +116,12 @@ class Reader:
                 return self.now
 
     def integer(self, fixed: Const | ParamRef) -> int | None:
-        """The value of a limit, an offset or a distance."""
+        """Return the value of a limit, an offset or a distance."""
         value = self.value(fixed)
         return value if isinstance(value, int) else None
 
     def fraction(self, fixed: Const | ParamRef | None) -> float | None:
-        """The fraction of a percentile."""
+        """Return the fraction of a percentile."""
         value = None if fixed is None else self.value(fixed)
         if not isinstance(value, int | float):
             return None
@@ -133,7 +133,7 @@ class Reader:
         return float(value)
 
     def column(self, reference: Leaf, bindings: Bindings) -> pa.Array:
-        """The values of a reference, one per row."""
+        """Return the values of a reference, one per row."""
         match reference:
             case PropertyRef(variable=variable, property=name):
                 return self.entities(variable).values(name, bindings.columns[variable])

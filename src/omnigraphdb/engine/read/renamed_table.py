@@ -42,9 +42,9 @@ class RenamedTable:
 
     @cached_property
     def _columns(self) -> Mapping[str, str]:
-        there = self.table.field_ids
-        lasting = {name: name for name in _LASTING if name in there}
-        return lasting | {new: old for new, old in self.stored.items() if old in there}
+        existing = self.table.field_ids
+        lasting = {name: name for name in _LASTING if name in existing}
+        return lasting | {new: old for new, old in self.stored.items() if old in existing}
 
     # ---- rows
 
@@ -100,18 +100,18 @@ class RenamedTable:
     # ---- fragments and indexes
 
     def fragments(self) -> tuple[FragmentInfo, ...]:
-        """The fragments of this version."""
+        """List the fragments of this version."""
         return self.table.fragments()
 
     def deleted(self, fragments: Sequence[int]) -> Mapping[int, Offsets]:
-        """The offsets of the deleted rows of some fragments."""
+        """Return the offsets of the deleted rows of some fragments."""
         return self.table.deleted(fragments)
 
     def indices(self) -> tuple[IndexInfo, ...]:
-        """The indexes of the renamed columns."""
+        """List the indexes of the renamed columns."""
         new = {old: name for name, old in self._columns.items()}
-        shown = (one for one in self.table.indices() if one.column in new)
-        return tuple(replace(one, column=new[one.column]) for one in shown)
+        renamed = (index for index in self.table.indices() if index.column in new)
+        return tuple(replace(index, column=new[index.column]) for index in renamed)
 
     @property
     def damaged_segments(self) -> frozenset[str]:
@@ -119,5 +119,5 @@ class RenamedTable:
         return self.table.damaged_segments
 
     def uncovered(self, column: str, kind: IndexKind) -> tuple[int, ...]:
-        """Fragments that no index of that kind on a column covers."""
+        """List the fragments that no index of that kind on a column covers."""
         return self.table.uncovered(self._columns[column], kind)

@@ -78,8 +78,8 @@ def run(reader: Reader) -> pa.Table:
 def run_batches(reader: Reader, batch_rows: int = RESULT_BATCH_ROWS) -> pa.RecordBatchReader:
     """Run the reader's plan as its result is consumed; values are fetched one batch at a time."""
     schema = reader.plan.schema
-    found = check_between(_project_batches(reader.plan.root, reader, schema, batch_rows))
-    return pa.RecordBatchReader.from_batches(schema, found)
+    batches = check_between(_project_batches(reader.plan.root, reader, schema, batch_rows))
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _project_batches(
@@ -107,9 +107,9 @@ _ONE = Bindings({}, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of operators: `around` are the rows around a nested block, `wanted` is how many rows may be enough.
+    """A run of operators: `around` are the rows around a nested block, `wanted` is the number of rows that suffice.
 
-    With `each` the first rows of the groups that it makes are enough.
+    With `each` the first rows of its groups suffice.
     """
 
     reader: Reader
@@ -118,14 +118,14 @@ class _Run:
     each: Slice | None = None
 
     def _without_bound(self) -> "_Run":
-        """The same run without a bound on rows."""
+        """Return the same run without a bound on rows."""
         is_bound = self.wanted is not None or self.each is not None
         return _Run(self.reader, self.around) if is_bound else self
 
     # ---- rows of any kind
 
     def rows(self, operator: Operator) -> Iterator[Rows]:
-        """The rows of an operator."""
+        """Return the rows of an operator."""
         match operator:
             case Group():
                 tables = self._without_bound().bindings(operator.input)
@@ -159,7 +159,7 @@ class _Run:
     # ---- bindings
 
     def bindings(self, operator: Operator) -> Iterator[Bindings]:
-        """The bindings of an operator, measured if there is a profile."""
+        """Return the bindings of an operator, measured if there is a profile."""
         return _measure(operator, self._bindings(operator), self.reader)
 
     def _bindings(self, operator: Operator) -> Iterator[Bindings]:
@@ -187,18 +187,18 @@ class _Run:
             case Anti() | Semi() | Attach() | OptionalJoin():
                 yield from self._run_nested(operator)
             case Stage(input=below, entities=entities, values=values):
-                for found in self._without_bound()._all(below):
-                    yield leave(entities, values, found, self.reader)
+                for table in self._without_bound()._all(below):
+                    yield leave(entities, values, table, self.reader)
             case Union(inputs=inputs):
-                for one in inputs:
-                    yield from self._without_bound().bindings(one)
+                for part in inputs:
+                    yield from self._without_bound().bindings(part)
             case Rank(input=below):
                 yield rank(operator, self._without_bound().whole(below), self.reader)
             case Sort() | Slice():
-                for found in self.rows(operator):
-                    if isinstance(found, Groups):
+                for table in self.rows(operator):
+                    if isinstance(table, Groups):
                         raise InternalError("groups cannot be bound again; nothing was changed")
-                    yield found
+                    yield table
             case Group() | Project():
                 raise InternalError(
                     f"{type(operator).__name__} gives no bindings; nothing was read"
@@ -207,23 +207,23 @@ class _Run:
                 assert_never(operator)
 
     def whole(self, operator: Operator) -> Bindings:
-        """All bindings of an operator in one table."""
+        """Return all bindings of an operator in one table."""
         return gather(self.bindings(operator), sorted(list_bound_variables(operator)))
 
     def _run_nested(self, operator: Anti | Semi | Attach | OptionalJoin) -> Iterator[Bindings]:
         """Combine rows with a nested block; a block that does not depend on them runs once."""
         inner = None if _depends_on_rows(operator.inner) else self._run_inner(operator.inner, None)
         for rows in self.bindings(operator.input):
-            found = inner if inner is not None else self._run_inner(operator.inner, rows)
+            matches = inner if inner is not None else self._run_inner(operator.inner, rows)
             match operator:
                 case Anti():
-                    yield anti(operator, rows, found)
+                    yield anti(operator, rows, matches)
                 case Semi():
-                    yield semi(operator, rows, found)
+                    yield semi(operator, rows, matches)
                 case Attach():
-                    yield attach(operator, rows, found, self.reader)
+                    yield attach(operator, rows, matches, self.reader)
                 case OptionalJoin():
-                    yield optional(operator, rows, found)
+                    yield optional(operator, rows, matches)
 
     def _run_inner(self, inner: Operator, rows: Bindings | None) -> Bindings:
         around = self.around if rows is None else rows
@@ -249,7 +249,7 @@ def _depends_on_rows(operator: Operator) -> bool:
         case Product(left=left, right=right):
             return _depends_on_rows(left) or _depends_on_rows(right)
         case _:
-            # A block that is nested deeper depends on the rows of this block, not on those around it.
+            # A block that is nested deeper depends on the rows of this block, not on the rows around it.
             return _depends_on_rows(operator.input)
 
 
@@ -262,7 +262,7 @@ def project(
     """Fetch the values of the result, typed as declared even when there are none."""
     if isinstance(rows, Bindings):
         rows = rows.unweighted()
-    arrays = value_columns([one.expr for one in columns], rows, reader)
+    arrays = value_columns([column.expr for column in columns], rows, reader)
     typed = [
         values if values.type == kind else values.cast(kind)
         for values, kind in zip(arrays, reader.plan.arrow_types, strict=True)

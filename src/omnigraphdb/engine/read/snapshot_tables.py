@@ -43,49 +43,49 @@ class SnapshotTables:
     """The tables that were opened ahead."""
 
     def nodes(self, type_name: str) -> Entities:
-        """The nodes of a type; none if the snapshot is older than the type."""
-        found = self.cached_nodes.get(type_name)
-        if found is None:
-            found = self._entities(node_key(type_name), self.catalog.nodes[type_name])
-            self.cached_nodes[type_name] = found
-        return found
+        """Return the nodes of a type; no nodes if the snapshot is older than the type."""
+        entities = self.cached_nodes.get(type_name)
+        if entities is None:
+            entities = self._entities(node_key(type_name), self.catalog.nodes[type_name])
+            self.cached_nodes[type_name] = entities
+        return entities
 
     def edges(self, edge_name: str) -> Entities:
-        """The edges of a type; none if the snapshot is older than the type."""
-        found = self.cached_edges.get(edge_name)
-        if found is None:
-            found = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
-            self.cached_edges[edge_name] = found
-        return found
+        """Return the edges of a type; no edges if the snapshot is older than the type."""
+        entities = self.cached_edges.get(edge_name)
+        if entities is None:
+            entities = self._entities(edge_key(edge_name), self.catalog.edges[edge_name])
+            self.cached_edges[edge_name] = entities
+        return entities
 
     def mixed(self, type_name: str, *, of_nodes: bool) -> MixedEntities:
-        """The nodes or edges of several types."""
+        """Return the nodes or edges of several types."""
         find = self.nodes if of_nodes else self.edges
-        numbers = {one: n for n, one in enumerate(number_types(self.catalog, of_nodes))}
-        return MixedEntities({numbers[one]: find(one) for one in split_types(type_name)})
+        numbers = {name: n for n, name in enumerate(number_types(self.catalog, of_nodes))}
+        return MixedEntities({numbers[name]: find(name) for name in split_types(type_name)})
 
     def topology(self, edge_name: str) -> Topology:
-        """The topology of an edge type."""
-        found = self.cached_topologies.get(edge_name)
-        if found is None:
+        """Return the topology of an edge type."""
+        topology = self.cached_topologies.get(edge_name)
+        if topology is None:
             edge = self.catalog.edges[edge_name]
-            found = Topology(
+            topology = Topology(
                 edges=self.edges(edge_name),
                 sources=self.nodes(edge.source),
                 targets=self.nodes(edge.target),
             )
-            self.cached_topologies[edge_name] = found
-        return found
+            self.cached_topologies[edge_name] = topology
+        return topology
 
     def open_ahead(self, plan: Plan) -> None:
         """Open the tables of a plan at the same time, where each opening waits for answers of the store."""
-        wanted = [key for key in list_tables(plan) if key not in self.opened]
-        found = [self.snapshot.entries[key].at for key in wanted if key in self.snapshot.entries]
-        self.opened.update(wanted)
-        if len(found) > 1:
-            with ThreadPoolExecutor(len(found), "omnigraph-read") as threads:
-                for at in found:
-                    # Whoever reads a table that cannot be opened says so.
+        keys = [key for key in list_tables(plan) if key not in self.opened]
+        locations = [self.snapshot.entries[key].at for key in keys if key in self.snapshot.entries]
+        self.opened.update(keys)
+        if len(locations) > 1:
+            with ThreadPoolExecutor(len(locations), "omnigraph-read") as threads:
+                for at in locations:
+                    # A table that cannot be opened is reported by the operator that reads it.
                     threads.submit(carry_context(self.tables.open), at)
 
     def _entities(self, key: TableKey, type_: TableType) -> Entities:
@@ -96,8 +96,8 @@ class SnapshotTables:
 def list_tables(plan: Plan) -> list[TableKey]:
     """List the tables that a plan reads, each once."""
     nodes, edges = set[str](), set[str]()
-    for one in plan.operators:
-        match one:
+    for operator in plan.operators:
+        match operator:
             case Scan(type_name=name):
                 nodes.update(split_types(name))
             case Expand(edge=edge, target_type=name) | FindPaths(edge=edge, target_type=name):
@@ -111,14 +111,14 @@ def list_tables(plan: Plan) -> list[TableKey]:
 def open_snapshot(
     catalog: Catalog, snapshot: Snapshot, names: Names, tables: Tables, cache: ByteCache
 ) -> SnapshotTables:
-    """Open a snapshot, or return the one that an earlier query opened."""
+    """Open a snapshot, or return the tables that an earlier query opened."""
     # The key uses identities: the cached value refers to both objects, so that no other object gets their addresses.
     key = ("opened", id(catalog), id(snapshot))
-    found: SnapshotTables | None = cache.peek(key) if names is NO_NAMES else None
-    if found is None:
-        found = SnapshotTables(
+    opened: SnapshotTables | None = cache.peek(key) if names is NO_NAMES else None
+    if opened is None:
+        opened = SnapshotTables(
             catalog=catalog, snapshot=snapshot, names=names, tables=tables, cache=cache
         )
         if names is NO_NAMES:
-            cache.keep(key, found, _TABLE_BYTES * (1 + len(snapshot.entries)))
-    return found
+            cache.keep(key, opened, _TABLE_BYTES * (1 + len(snapshot.entries)))
+    return opened

@@ -23,7 +23,7 @@ _MORE = 2
 _FILTERED_PART = 8
 """The index is used only if at least one in this many of its rows is a candidate."""
 _SLACK = 8
-"""Rows beyond those wanted, so that equal distances at the end are seen."""
+"""Rows beyond the requested rows, so that equal distances at the end are seen."""
 _ROUNDING = 1e-6
 """The relative error, per term, of a sum in single precision."""
 
@@ -37,26 +37,26 @@ class Vectors:
     note: Callable[[str], None]
 
     def distances(self, row_ids: RowIds, query: Matrix) -> pa.Array:
-        """Compute the squared distance of every entity; NULL for one without a vector."""
-        known, inverse = np.unique(row_ids, return_inverse=True)
-        found, mask = self._measure(known, query)
-        return pa.array(found[inverse], mask=mask[inverse])
+        """Compute the squared distance of every entity; NULL for an entity without a vector."""
+        distinct_ids, inverse = np.unique(row_ids, return_inverse=True)
+        distances, mask = self._measure(distinct_ids, query)
+        return pa.array(distances[inverse], mask=mask[inverse])
 
     def closest(self, row_ids: RowIds, query: Matrix, count: int) -> tuple[RowIds, Distances]:
         """Find the candidates nearest to a query, by distance, then by id; `row_ids` ascend and differ."""
         if not len(row_ids) or not count or not self._is_stored:
             return no_row_ids(), np.empty(0, dtype=np.float64)
-        found = (
+        candidates = (
             self._search_index(row_ids, query, count)
             if self._should_use_index(len(row_ids))
             else None
         )
-        if found is None:
+        if candidates is None:
             self.note(f"vectors of {self.name} compared one by one")
-            found = row_ids
+            candidates = row_ids
         else:
             self.note(f"vector index on {self.name}")
-        return self._sort_all(found, query, count)
+        return self._sort_all(candidates, query, count)
 
     @property
     def _is_stored(self) -> bool:
@@ -87,11 +87,11 @@ class Vectors:
             squares = squares[offsets]
             distances = squares - 2 * rough + square
         error = _ROUNDING * len(query) * (squares + square)
-        known = ~np.isnan(distances)
-        if count >= int(known.sum()):
+        measured = ~np.isnan(distances)
+        if count >= int(measured.sum()):
             return row_ids
-        last = np.partition((distances + error)[known], count - 1)[count - 1]
-        return np.asarray(row_ids[known & (distances - error <= last)])
+        last = np.partition((distances + error)[measured], count - 1)[count - 1]
+        return np.asarray(row_ids[measured & (distances - error <= last)])
 
     def _whole(self, dimension: int) -> tuple[Matrix, Matrix]:
         """Read all vectors and their squared lengths; NaN for an entity without a vector."""
@@ -100,25 +100,25 @@ class Vectors:
         squares = self.entities.cache.get(
             (self.entities.layout, "squares", self.entities.fields[self.name]),
             lambda: _squares(matrix, vectors),
-            lambda found: int(found.nbytes),
+            lambda array: int(array.nbytes),
         )
         return matrix, squares
 
     # ---- measuring
 
     def _measure(self, row_ids: RowIds, query: Matrix) -> tuple[Distances, npt.NDArray[np.bool_]]:
-        """Compute distances in double precision, and a mask of entities without one."""
+        """Compute distances in double precision, and a mask of entities without a distance."""
         size = max(1, _BLOCK_CELLS // len(query))
-        found = np.empty(len(row_ids), dtype=np.float64)
+        distances = np.empty(len(row_ids), dtype=np.float64)
         mask = np.zeros(len(row_ids), dtype=bool)
         for start in range(0, len(row_ids), size):
             part = slice(start, start + size)
             vectors = self.entities.values(self.name, row_ids[part])
             with np.errstate(all="ignore"):
                 difference = _matrix(vectors, len(query)).astype(np.float64) - query
-                found[part] = np.einsum("ij,ij->i", difference, difference)
-            mask[part] = ~_valid(vectors) | np.isnan(found[part])
-        return found, mask
+                distances[part] = np.einsum("ij,ij->i", difference, difference)
+            mask[part] = ~_valid(vectors) | np.isnan(distances[part])
+        return distances, mask
 
     # ---- the index of the table
 
@@ -134,18 +134,18 @@ class Vectors:
     def _search_index(self, row_ids: RowIds, query: Matrix, count: int) -> RowIds | None:
         """Find candidates that include the closest ones; None if the index does not help."""
         rows = len(self.entities)
-        wanted = (count * rows) // len(row_ids) + _SLACK
-        while wanted < rows // 2:
+        limit = (count * rows) // len(row_ids) + _SLACK
+        while limit < rows // 2:
             hits = self.entities.table.nearest(
-                self.name, pa.array(query), wanted, columns=(), row_id=True
+                self.name, pa.array(query), limit, columns=(), row_id=True
             )
-            found = hits[ROW_ID].to_numpy().astype(np.int64)
+            nearest_ids = hits[ROW_ID].to_numpy().astype(np.int64)
             distances = hits["_distance"].to_numpy().astype(np.float64)
-            # A segment keeps the entries of rows that were deleted or updated: only vectors that are read tell how close they are.
-            near = np.intersect1d(found, row_ids)
-            if len(found) < wanted or self._have_closer(near, query, count, distances.max()):
+            # A segment keeps the entries of rows that were deleted or updated: only vectors that are read have true distances.
+            near = np.intersect1d(nearest_ids, row_ids)
+            if len(nearest_ids) < limit or self._have_closer(near, query, count, distances.max()):
                 return near
-            wanted *= _MORE
+            limit *= _MORE
         return None
 
     def _have_closer(self, row_ids: RowIds, query: Matrix, count: int, limit: float) -> bool:
@@ -156,7 +156,7 @@ class Vectors:
 
 
 def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
-    """The items of vectors as a matrix; rows of missing vectors are undefined."""
+    """Return the items of vectors as a matrix; rows of missing vectors are undefined."""
     start = vectors.offset * dimension
     items = vectors.values.slice(start, len(vectors) * dimension)
     floats = items.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
@@ -165,8 +165,8 @@ def _matrix(vectors: pa.Array, dimension: int) -> Matrix:
 
 def _squares(matrix: Matrix, vectors: pa.Array) -> Matrix:
     with np.errstate(all="ignore"):
-        found = np.einsum("ij,ij->i", matrix, matrix)
-    return np.where(_valid(vectors), found, np.float32(np.nan)).astype(np.float32)
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    return np.where(_valid(vectors), squares, np.float32(np.nan)).astype(np.float32)
 
 
 def _valid(vectors: pa.Array) -> npt.NDArray[np.bool_]:

@@ -90,19 +90,19 @@ def query(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Answer:
     """Run a read on one view; a lookup is prepared for the next time."""
-    found = compile_as_of(engine.plans, view, source, name)
-    values = bind_arguments(found.checked, params)
-    prepared = _prepare(engine, view, found, _name_lookup(view, source.text, name))
+    compiled = compile_as_of(engine.plans, view, source, name)
+    values = bind_arguments(compiled.checked, params)
+    prepared = _prepare(engine, view, compiled, _name_lookup(view, source.text, name))
     rows = None if prepared is None else prepared.answer(values)
     if rows is None:
-        rows = run(_reader(engine, found, values))
-    return Answer(query_name=found.checked.name, rows=rows, types=found.plan.types)
+        rows = run(_reader(engine, compiled, values))
+    return Answer(query_name=compiled.checked.name, rows=rows, types=compiled.plan.types)
 
 
 def find_prepared(engine: Engine, view: View, text: str, name: str | None) -> PreparedLookup | None:
-    """Find the lookup that an earlier query with this text prepared, if all it needs is still cached."""
-    found: PreparedLookup | None = engine.cache.derived(_name_lookup(view, text, name))
-    return found
+    """Find the lookup that an earlier query with this text prepared, if everything that it needs is still cached."""
+    lookup: PreparedLookup | None = engine.cache.derived(_name_lookup(view, text, name))
+    return lookup
 
 
 def _name_lookup(view: View, text: str, name: str | None) -> Hashable:
@@ -110,13 +110,15 @@ def _name_lookup(view: View, text: str, name: str | None) -> Hashable:
     return "lookup", id(view.accepted), id(view.snapshot), text, name
 
 
-def _prepare(engine: Engine, view: View, found: Compiled, key: Hashable) -> PreparedLookup | None:
-    """Prepare a plan that is a lookup; what a past schema shows has other names."""
-    if found.plan.lookup is None or view.past is not None:
+def _prepare(
+    engine: Engine, view: View, compiled: Compiled, key: Hashable
+) -> PreparedLookup | None:
+    """Prepare a plan that is a lookup; a view of a past schema is not prepared, because its names differ."""
+    if compiled.plan.lookup is None or view.past is not None:
         return None
-    snapshot = _open_for(engine, found)
+    snapshot = _open_for(engine, compiled)
     return engine.cache.derive(
-        key, lambda: prepare_lookup(found.checked, found.plan, snapshot, view.accepted)
+        key, lambda: prepare_lookup(compiled.checked, compiled.plan, snapshot, view.accepted)
     )
 
 
@@ -124,10 +126,10 @@ def stream(
     engine: Engine, view: View, source: Source, name: str | None, params: Mapping[str, Any] | None
 ) -> Streamed:
     """Run a read on one view as its rows are consumed."""
-    found = compile_as_of(engine.plans, view, source, name)
-    reader = _reader(engine, found, bind_arguments(found.checked, params))
+    compiled = compile_as_of(engine.plans, view, source, name)
+    reader = _reader(engine, compiled, bind_arguments(compiled.checked, params))
     return Streamed(
-        query_name=found.checked.name, batches=run_batches(reader), types=found.plan.types
+        query_name=compiled.checked.name, batches=run_batches(reader), types=compiled.plan.types
     )
 
 
@@ -140,33 +142,33 @@ def explain(
     *,
     profile: bool = False,
 ) -> Explained:
-    """Say how a read would go about its work; with `profile` run it and say what it did.
+    """Describe the steps of a read; with `profile` run it and measure its steps.
 
     Nothing is bound to a parameter that was not given, unless the read is run.
     """
-    found = compile_as_of(engine.plans, view, source, name)
-    values = bind_arguments(found.checked, params) if profile or params else {}
-    reader = _reader(engine, found, values)
+    compiled = compile_as_of(engine.plans, view, source, name)
+    values = bind_arguments(compiled.checked, params) if profile or params else {}
+    reader = _reader(engine, compiled, values)
     if not profile:
-        return Explained(plan=found.plan, steps=explain_steps(reader))
+        return Explained(plan=compiled.plan, steps=explain_steps(reader))
     profiled = replace(reader, profile=Profile(engine.runtime.monotonic))
     for _ in run_batches(profiled):
         pass
-    return Explained(plan=found.plan, steps=measure_steps(profiled))
+    return Explained(plan=compiled.plan, steps=measure_steps(profiled))
 
 
-def _open_for(engine: Engine, found: Compiled) -> SnapshotTables:
+def _open_for(engine: Engine, compiled: Compiled) -> SnapshotTables:
     tables, cache = engine.store.tables, engine.cache
-    opened = open_snapshot(found.catalog, found.snapshot, found.names, tables, cache)
+    opened = open_snapshot(compiled.catalog, compiled.snapshot, compiled.names, tables, cache)
     if engine.store.root.is_distant:
-        opened.open_ahead(found.plan)
+        opened.open_ahead(compiled.plan)
     return opened
 
 
-def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Reader:
+def _reader(engine: Engine, compiled: Compiled, values: Mapping[str, object]) -> Reader:
     return Reader(
-        plan=found.plan,
-        snapshot=_open_for(engine, found),
+        plan=compiled.plan,
+        snapshot=_open_for(engine, compiled),
         params=values,
         embedder=engine.embedder,
         traversal=engine.traversal,
@@ -175,27 +177,27 @@ def _reader(engine: Engine, found: Compiled, values: Mapping[str, object]) -> Re
 
 
 def entity(engine: Engine, view: View, key: TableKey, identity: str) -> dict[str, Any] | None:
-    """Look up one entity with every property it had then, written as in query results; None if it does not exist."""
+    """Look up one entity with every property of the view, written as in query results; None if it does not exist."""
     return entities(engine, view, key, [identity]).get(identity)
 
 
 def entities(
     engine: Engine, view: View, key: TableKey, identities: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Look up entities by id, each with every property it had then; those that do not exist are left out."""
+    """Look up entities by id, each with every property of the view; missing entities are left out."""
     schema = find_shown_schema(engine.plans, view)
     entry = schema.snapshot.entries.get(key)
     if entry is None:
         return {}
     table = engine.store.tables.open(entry.at)
-    shown = [
+    names = [
         name
         for name in order_columns(schema.contract.catalog.tables.get(key), table.schema.names)
         if not pa.types.is_large_binary(table.schema.field(name).type)
     ]
-    rows = table.lookup("id", pa.array(identities, pa.string()), shown)
+    rows = table.lookup("id", pa.array(identities, pa.string()), names)
     # The stored types decide: the present schema may have dropped a property, or given its name to another one.
-    columns = {name: json_column(rows[name], stored_type(rows[name].type)) for name in shown}
+    columns = {name: json_column(rows[name], stored_type(rows[name].type)) for name in names}
     return {
         identity: {name: column[at] for name, column in columns.items()}
         for at, identity in enumerate(rows["id"].to_pylist())
@@ -227,15 +229,15 @@ def _explain_operator(operator: Operator, reader: Reader, depth: int) -> Iterato
 def _notes(operator: Operator, reader: Reader) -> Iterator[str]:
     match operator:
         case Scan(type_name=type_name) if is_mixed(type_name):
-            for one in split_scan(operator):
-                yield f"{one.type_name}: {access_of(one, reader, explain_only=True).note}"
+            for part in split_scan(operator):
+                yield f"{part.type_name}: {access_of(part, reader, explain_only=True).note}"
         case Scan(search=search):
             yield access_of(operator, reader, explain_only=True).note
             for test in search:
                 yield f"terms of {test.field.property}"
         case Expand(any_edge=True):
             yield from (
-                f"{one.edge}: {hop_note(one, reader)}" for one in list_steps(operator, reader)
+                f"{step.edge}: {hop_note(step, reader)}" for step in list_steps(operator, reader)
             )
         case FindPaths():
             yield paths.name_algorithm(operator)

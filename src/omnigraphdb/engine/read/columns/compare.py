@@ -28,7 +28,7 @@ _KERNELS: dict[Comparison, Callable[[Any, Any], pa.Array]] = {
     ">=": pc.greater_equal,
 }
 _TEXT_KERNELS: dict[Comparison, Callable[[Any, Any], Any]] = {
-    "contains": lambda whole, part: np.strings.find(whole, part) >= 0,
+    "contains": lambda text, part: np.strings.find(text, part) >= 0,
     "starts_with": np.strings.startswith,
     "ends_with": np.strings.endswith,
 }
@@ -39,7 +39,7 @@ UNKNOWN = pa.scalar(None, pa.bool_())
 
 
 def mask_absent(column: pa.Array, answer: pa.Array | pa.Scalar) -> pa.Array:
-    """Give the answer for rows that have a value, unknown for the others."""
+    """Return the answer for rows that have a value, and unknown for the others."""
     if column.null_count:
         return pc.if_else(pc.is_valid(column), answer, UNKNOWN)
     return pa.repeat(answer, len(column)) if isinstance(answer, pa.Scalar) else answer
@@ -56,8 +56,10 @@ def compare_value(column: pa.Array, type_: PropertyType, coerced: Coerced) -> pa
         case ConstantTruth.TRUE | ConstantTruth.FALSE:
             return mask_absent(column, pa.scalar(coerced is ConstantTruth.TRUE))
         case Either(first=first, second=second):
-            one, other = (compare_value(column, type_, part) for part in (first, second))
-            return pc.or_kleene(one, other)
+            first_truth, second_truth = (
+                compare_value(column, type_, part) for part in (first, second)
+            )
+            return pc.or_kleene(first_truth, second_truth)
         case Exact(op=op, value=value):
             return _exact(column, type_, op, value)
         case _:
@@ -89,40 +91,41 @@ def to_scalar(value: object, type_: PropertyType) -> pa.Scalar:
 
 
 def has_item(lists: pa.Array, item: pa.Scalar) -> pa.Array:
-    """Whether each list contains an item."""
+    """Compare each list with an item: true if the list contains it."""
     if not item.is_valid:
         return _has_missing_item(lists)
     return mask_absent(lists, _mark_lists(lists, pc.equal(pc.list_flatten(lists), item)))
 
 
 def _has_missing_item(lists: pa.Array) -> pa.Array:
-    """Whether each list contains NULL: unknown, but an empty list contains nothing."""
+    """Compare each list with NULL: unknown, but an empty list contains nothing."""
     return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(False), UNKNOWN)
 
 
 def _mark_lists(lists: pa.Array, hits: pa.Array) -> pa.Array:
     """Mark the lists of which an item is a hit."""
-    found = np.zeros(len(lists), dtype=bool)
+    mask = np.zeros(len(lists), dtype=bool)
     parents = pc.list_parent_indices(lists).filter(pc.fill_null(hits, False))
-    found[parents.to_numpy(zero_copy_only=False)] = True
-    return pa.array(found)
+    mask[parents.to_numpy(zero_copy_only=False)] = True
+    return pa.array(mask)
 
 
 # ---- a column and a set of values
 
 
 def is_in_list(column: pa.Array, type_: PropertyType, choices: Sequence[object] | None) -> pa.Array:
-    """Whether each value is one of the choices; unknown if it is not and some choice is NULL.
+    """Compare each value with a set of choices.
 
+    The answer is unknown if the value is not among the choices and some choice is NULL.
     NULL is unknown among any choices, and false among no choices.
     """
     if choices is None:
         return pa.nulls(len(column), pa.bool_())
     if not choices:
         return pa.repeat(pa.scalar(False), len(column))
-    known = to_arrow(list(coerce_choices(choices, type_)), item_type(type_))
-    found = pc.is_in(column, value_set=known.cast(column.type))
-    answer = pc.if_else(found, pa.scalar(True), UNKNOWN) if None in choices else found
+    choice_values = to_arrow(list(coerce_choices(choices, type_)), item_type(type_))
+    matches = pc.is_in(column, value_set=choice_values.cast(column.type))
+    answer = pc.if_else(matches, pa.scalar(True), UNKNOWN) if None in choices else matches
     return mask_absent(column, answer)
 
 
@@ -153,22 +156,24 @@ def compare_columns(
 def _texts(left: pa.Array, op: Comparison, right: pa.Array) -> pa.Array:
     """Compare a text with a part of it, both per row: NumPy has a kernel for that, Arrow has none."""
     dtype = np.dtypes.StringDType()
-    whole = np.asarray(pc.fill_null(left, "").to_numpy(zero_copy_only=False), dtype=dtype)
-    part = np.asarray(pc.fill_null(right, "").to_numpy(zero_copy_only=False), dtype=dtype)
-    found = pa.array(_TEXT_KERNELS[op](whole, part))
-    return mask_absent(right, mask_absent(left, found))
+    texts = np.asarray(pc.fill_null(left, "").to_numpy(zero_copy_only=False), dtype=dtype)
+    parts = np.asarray(pc.fill_null(right, "").to_numpy(zero_copy_only=False), dtype=dtype)
+    matches = pa.array(_TEXT_KERNELS[op](texts, parts))
+    return mask_absent(right, mask_absent(left, matches))
 
 
 def _with_item(
     lists: pa.Array, list_type: PropertyType, items: pa.Array, item_of: PropertyType
 ) -> pa.Array:
-    sought = items.take(pc.list_parent_indices(lists))
-    hits = compare_columns(pc.list_flatten(lists), item_type(list_type), "=", sought, item_of)
-    found = mask_absent(lists, _mark_lists(lists, hits))
+    item_per_element = items.take(pc.list_parent_indices(lists))
+    hits = compare_columns(
+        pc.list_flatten(lists), item_type(list_type), "=", item_per_element, item_of
+    )
+    matches = mask_absent(lists, _mark_lists(lists, hits))
     return (
-        pc.if_else(pc.is_valid(items), found, _has_missing_item(lists))
+        pc.if_else(pc.is_valid(items), matches, _has_missing_item(lists))
         if items.null_count
-        else found
+        else matches
     )
 
 
@@ -176,21 +181,26 @@ def _compare_mixed(
     left: pa.Array, left_type: PropertyType, op: Comparison, right: pa.Array
 ) -> pa.Array:
     """Compare integers with floats exactly, without rounding."""
-    floats = left_type.scalar in FLOATS
-    whole, broken = (right, left) if floats else (left, right)
-    rounded = whole.cast(pa.float64(), safe=False)
-    broken = broken.cast(pa.float64())
-    answer = _KERNELS[op](*((broken, rounded) if floats else (rounded, broken)))
-    close = pc.and_(pc.equal(rounded, broken), pc.greater_equal(pc.abs(rounded), _FLOAT_EXACT))
+    left_is_float = left_type.scalar in FLOATS
+    integers, fractions = (right, left) if left_is_float else (left, right)
+    rounded_integers = integers.cast(pa.float64(), safe=False)
+    fractions = fractions.cast(pa.float64())
+    answer = _KERNELS[op](
+        *((fractions, rounded_integers) if left_is_float else (rounded_integers, fractions))
+    )
+    close = pc.and_(
+        pc.equal(rounded_integers, fractions),
+        pc.greater_equal(pc.abs(rounded_integers), _FLOAT_EXACT),
+    )
     doubtful = pc.fill_null(close, False)
     if not pc.any(doubtful).as_py():
         return answer
     pairs = zip(
-        whole.filter(doubtful).to_pylist(), broken.filter(doubtful).to_pylist(), strict=True
+        integers.filter(doubtful).to_pylist(), fractions.filter(doubtful).to_pylist(), strict=True
     )
     # Python compares an integer and a float exactly; few rows are so large and so close.
     order = [(a > b) - (a < b) for a, b in pairs]
-    signs = pa.array([-one if floats else one for one in order], pa.int8())
+    signs = pa.array([-sign if left_is_float else sign for sign in order], pa.int8())
     return pc.replace_with_mask(answer, doubtful, _KERNELS[op](signs, pa.scalar(0, pa.int8())))
 
 
@@ -229,12 +239,14 @@ def flatten_nested(values: pa.Array) -> pa.Array:
 
 def _rank_structs(structs: pa.Array) -> Integers:
     """Rank structs by their fields, the first one first."""
-    found = np.zeros(len(structs), dtype=np.int64)
+    struct_ranks = np.zeros(len(structs), dtype=np.int64)
     for column in structs.flatten():
         ranks = _rank(column)
         width = int(ranks.max(initial=0)) + 1
-        found = np.unique(found * width + ranks, return_inverse=True)[1].astype(np.int64)
-    return found
+        struct_ranks = np.unique(struct_ranks * width + ranks, return_inverse=True)[1].astype(
+            np.int64
+        )
+    return struct_ranks
 
 
 def _rank(values: pa.Array) -> Integers:

@@ -52,7 +52,7 @@ _WIDTH_ROWS = 1_000
 
 @dataclass(eq=False)
 class Entities:
-    """One table version as queries read it; without an entry the table did not exist then."""
+    """One table version as queries read it; without an entry the snapshot has no such table."""
 
     type: TableType
     entry: Entry | None
@@ -98,7 +98,7 @@ class Entities:
         if not len(self):
             return build_row_offsets(no_row_ids())
         return self.cache.get(
-            (self.layout, "row_offsets"), self._read_row_offsets, lambda one: one.nbytes
+            (self.layout, "row_offsets"), self._read_row_offsets, lambda offsets: offsets.nbytes
         )
 
     def _read_row_offsets(self) -> RowOffsets:
@@ -147,12 +147,12 @@ class Entities:
             return self._look_up(texts)
         return np.array([index.row_id_of(text) for text in texts.to_pylist()], dtype=np.int64)
 
-    def _prefers_finder(self, wanted: int) -> bool:
-        """Whether many ids are looked for among cached ones that no index has: a look at all of them is done sooner than an index."""
-        return wanted > _FOUND_MIN and self.cached_id_index is None and self.has_cached(ID)
+    def _prefers_finder(self, count: int) -> bool:
+        """Whether a scan of the cached ids takes less than an index: for many ids, if they are cached but not indexed."""
+        return count > _FOUND_MIN and self.cached_id_index is None and self.has_cached(ID)
 
     def id_finder(self) -> Callable[[pa.Array], RowIds]:
-        """Give what finds entities by many ids at a time; it holds the ids of all."""
+        """Return a function that finds entities by many ids at a time; the function holds the ids of all entities."""
         ids, row_offsets = self.whole(ID), self.row_offsets
         return lambda texts: row_offsets.at(_find_texts(texts, ids))
 
@@ -161,24 +161,26 @@ class Entities:
             return np.full(len(texts), ABSENT, dtype=np.int64)
         if len(texts) * len(self) <= _COMPARED_MAX and self.has_cached(ID):
             ids = self.whole(ID)
-            found = [pc.index(ids, text).as_py() for text in texts]
-            return self.row_offsets.at(np.array(found, dtype=np.int64))
+            offsets = [pc.index(ids, text).as_py() for text in texts]
+            return self.row_offsets.at(np.array(offsets, dtype=np.int64))
         rows = self.table.lookup(ID, texts, (ID,), row_id=True)
-        known = dict(zip(rows[ID].to_pylist(), rows[ROW_ID].to_pylist(), strict=True))
-        return np.array([known.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64)
+        row_id_by_text = dict(zip(rows[ID].to_pylist(), rows[ROW_ID].to_pylist(), strict=True))
+        return np.array(
+            [row_id_by_text.get(text, ABSENT) for text in texts.to_pylist()], dtype=np.int64
+        )
 
     @property
     def cached_id_index(self) -> IdIndex | None:
         """The id index, if cached."""
         return self.cache.peek((self.layout, "id_index"))
 
-    def _id_index(self, wanted: int) -> IdIndex | None:
-        """The id index, if it is cached or worth building by now."""
-        found = self.cached_id_index
-        if found is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
-            return found
-        loose = self.uncovered_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
-        cost = costs.LOOKUP + wanted * costs.LOOKUP_ROW + loose
+    def _id_index(self, lookups: int) -> IdIndex | None:
+        """Return the id index, if it is cached or worth building by now."""
+        cached_index = self.cached_id_index
+        if cached_index is not None or not len(self) or len(self) > KEY_MAP_ROWS_MAX:
+            return cached_index
+        uncovered_cost = self.uncovered_rows(ID, IndexKind.BTREE) * costs.SCANNED_ROW
+        cost = costs.LOOKUP + lookups * costs.LOOKUP_ROW + uncovered_cost
         if self.cache.spend((self.layout, "id_index"), cost) + cost < len(self) * costs.KEY_ROW:
             return None
         family = (self.layout.path, "id_index")
@@ -194,7 +196,9 @@ class Entities:
         damaged = self.table.damaged_segments
         key = (self.layout, self.table.at, "uncovered", self.table.field_ids[name], kind, damaged)
         return self.cache.get(
-            key, lambda: frozenset(self.table.uncovered(name, kind)), lambda found: 100 + len(found)
+            key,
+            lambda: frozenset(self.table.uncovered(name, kind)),
+            lambda fragments: 100 + len(fragments),
         )
 
     def uncovered_fragments(self, name: str, kind: IndexKind) -> tuple[FragmentInfo, ...]:
@@ -221,19 +225,19 @@ class Entities:
         return self.columns((name,), row_ids)[name]
 
     def columns(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
-        """Read several properties of entities; those that are not cached are fetched together."""
-        found: dict[str, pa.Array] = {}
+        """Read several properties of entities; the columns that are not cached are fetched together."""
+        columns: dict[str, pa.Array] = {}
         missing: list[str] = []
         pick = self._picker(row_ids)
         fields = self.table.field_ids if len(self) else {}
         for name in dict.fromkeys(names):
             if name not in fields:
-                found[name] = pa.nulls(len(row_ids), self._kind(name))
+                columns[name] = pa.nulls(len(row_ids), self._kind(name))
             elif (whole := self._cached_or_read(name, len(row_ids))) is not None:
-                found[name] = pick(whole)
+                columns[name] = pick(whole)
             else:
                 missing.append(name)
-        return found | self._fetch_rows(missing, row_ids) if missing else found
+        return columns | self._fetch_rows(missing, row_ids) if missing else columns
 
     def _picker(self, row_ids: RowIds) -> Callable[[pa.Array], pa.Array]:
         """Make a function that picks the values of entities from a whole column; their offsets are computed once."""
@@ -252,37 +256,37 @@ class Entities:
         return pick
 
     def value_index(self, name: str, *, explain_only: bool = False) -> ValueIndex | None:
-        """The value index of a property, if it is cached or worth building by now."""
+        """Return the value index of a property, if it is cached or worth building by now."""
         if not len(self) or not self.has_cached(name) or len(self) > KEY_MAP_ROWS_MAX:
             return None
         key = (self.layout, "value_index", self.fields.get(name))
-        found: ValueIndex | None = self.cache.peek(key)
-        if found is not None or explain_only:
-            return found
+        cached_index: ValueIndex | None = self.cache.peek(key)
+        if cached_index is not None or explain_only:
+            return cached_index
         cost = len(self) * costs.COMPARED_ROW
         if self.cache.spend(key, cost) + cost < len(self) * costs.MATCHED_ROW:
             return None
         return self.cache.get(
-            key, lambda: build_value_index(self.whole(name), self.all), lambda one: one.nbytes
+            key, lambda: build_value_index(self.whole(name), self.all), lambda index: index.nbytes
         )
 
     def codes(self, name: str, row_ids: RowIds) -> Integers:
-        """Encode a property of entities as integers that are equal where the values are; -1 for NULL and for no entity."""
+        """Encode a property of entities as integers that are equal where its values are; -1 for NULL or no entity."""
         if not len(self) or len(row_ids) * _CODED_PART < len(self) or not self.fits(name):
             return codes_of(self.values(name, row_ids))
-        whole = self.cache.get(
+        all_codes = self.cache.get(
             (self.layout, "codes", self.fields.get(name)),
             lambda: codes_of(self.whole(name)).astype(np.int32),
             lambda codes: int(codes.nbytes),
         )
         offsets = self.row_offsets.of(row_ids)
-        return np.where(offsets < 0, ABSENT, whole[np.maximum(offsets, 0)])
+        return np.where(offsets < 0, ABSENT, all_codes[np.maximum(offsets, 0)])
 
     def _kind(self, name: str) -> pa.DataType:
         return pa.string() if name in (ID, "src", "dst") else self.declared(name).arrow
 
     def declared(self, name: str) -> PropertyType:
-        """The declared type of a property."""
+        """Return the declared type of a property."""
         return self.type.properties[name].type
 
     def whole(self, name: str) -> pa.Array:
@@ -293,7 +297,7 @@ class Entities:
             return pa.nulls(len(self), self.declared(name).arrow)
         key, family = self._column_key(name)
         previous = self.cache.latest(family)
-        found: CachedColumn = self.cache.get(
+        cached: CachedColumn = self.cache.get(
             key,
             lambda: read_column(
                 self.layout, previous, lambda parts: self._read_column(name, parts)
@@ -301,14 +305,14 @@ class Entities:
             lambda column: column.nbytes,
             family,
         )
-        return found.values
+        return cached.values
 
     def cached_column(self, name: str) -> pa.Array | None:
-        """A whole column, if cached."""
+        """Return a whole column, if cached."""
         if not len(self) or name not in self.table.field_ids:
             return None
-        found: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
-        return None if found is None else found.values
+        cached: CachedColumn | None = self.cache.peek(self._column_key(name)[0])
+        return None if cached is None else cached.values
 
     def has_cached(self, name: str) -> bool:
         """Whether a whole column is cached."""
@@ -323,32 +327,34 @@ class Entities:
     def _read_column(self, name: str, parts: Sequence[FragmentInfo]) -> pa.Array:
         return column(self.table.read((name,), fragments=[part.id for part in parts]), name)
 
-    def _cached_or_read(self, name: str, wanted: int) -> pa.Array | None:
-        """A whole column, if it is cached or worth caching by now."""
+    def _cached_or_read(self, name: str, rows: int) -> pa.Array | None:
+        """Return a whole column, if it is cached or worth caching by now."""
         key, _ = self._column_key(name)
-        found: CachedColumn | None = self.cache.peek(key)
-        if found is not None:
-            return found.values
-        cost = costs.TAKE + wanted * costs.TAKE_ROW
+        cached: CachedColumn | None = self.cache.peek(key)
+        if cached is not None:
+            return cached.values
+        cost = costs.TAKE + rows * costs.TAKE_ROW
         if self.cache.spend(key, cost) + cost < self.read_cost(name) or not self.fits(name):
             return None
         return self.whole(name)
 
     def read_cost(self, name: str) -> float:
-        """The cost of reading a whole column; copying rows of the previous column costs a tenth."""
+        """Estimate the cost of reading a whole column; copying rows of the previous column costs a tenth."""
         row = costs.SCANNED_NUMBER if self._is_fixed(name) else costs.SCANNED_ROW
         previous: CachedColumn | None = self.cache.latest(self._column_key(name)[1])
         if previous is None:
             return row * len(self)
-        known = previous.layout.starts
-        return row * sum(f.rows * (0.1 if f in known else 1.0) for f in self.layout.fragments)
+        cached_starts = previous.layout.starts
+        return row * sum(
+            f.rows * (0.1 if f in cached_starts else 1.0) for f in self.layout.fragments
+        )
 
     def _is_fixed(self, name: str) -> bool:
         kind = self.table.schema.field(name).type
         return bool(pa.types.is_primitive(kind))
 
     def fits(self, name: str) -> bool:
-        """Whether a whole column is small enough to be cached beside others."""
+        """Whether a whole column is small enough to be cached together with others."""
         return len(self) * self._width(name) <= self.cache.bytes_max // HELD_PART
 
     def _width(self, name: str) -> int:
@@ -366,19 +372,19 @@ class Entities:
         )
 
     def _fetch_rows(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
-        """Fetch rows by row id, each wanted row once."""
+        """Fetch rows by row id, each distinct row once."""
         present = row_ids != ABSENT
-        wanted, positions = np.unique(row_ids[present], return_inverse=True)
-        rows = self.table.take(pa.array(wanted.astype(np.uint64)), list(names))
+        distinct_row_ids, positions = np.unique(row_ids[present], return_inverse=True)
+        rows = self.table.take(pa.array(distinct_row_ids.astype(np.uint64)), list(names))
         indices = np.full(len(row_ids), ABSENT, dtype=np.int64)
         indices[present] = positions
-        taken = indices_of(indices)
-        return {name: column(rows, name).take(taken) for name in names}
+        take_indices = indices_of(indices)
+        return {name: column(rows, name).take(take_indices) for name in names}
 
     # ---- ids of entities
 
     def id_texts(self, row_ids: RowIds) -> pa.Array:
-        """The ids of entities; NULL for no entity."""
+        """Return the ids of entities; NULL for no entity."""
         return self.values(ID, row_ids)
 
     def id_ranks(self, row_ids: RowIds) -> Integers:
@@ -388,7 +394,7 @@ class Entities:
         if len(row_ids) * _CODED_PART < len(self) or not self.fits(ID):
             return np.where(row_ids == ABSENT, ABSENT, _rank_texts(self.id_texts(row_ids)))
         offsets = self.row_offsets.of(row_ids)
-        ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda one: int(one.nbytes))
+        ranks = self.cache.get((self.layout, "ranks"), self._ranks, lambda array: int(array.nbytes))
         return np.where(offsets < 0, ABSENT, ranks[np.maximum(offsets, 0)])
 
     def _ranks(self) -> Integers:
@@ -401,13 +407,13 @@ class Entities:
 def _find_texts(texts: pa.Array, among: pa.Array) -> Integers:
     """Find the offsets of texts among different texts, -1 where there is none; the smaller side is hashed."""
     if len(texts) * _HASHED_PART > len(among):
-        found = pc.fill_null(pc.index_in(texts, value_set=among), ABSENT)
-        return np.asarray(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        indices = pc.fill_null(pc.index_in(texts, value_set=among), ABSENT)
+        return np.asarray(indices.to_numpy(zero_copy_only=False).astype(np.int64))
     coded = texts.dictionary_encode()
     codes = pc.index_in(among, value_set=coded.dictionary)
-    known = pc.is_valid(codes).to_numpy(zero_copy_only=False)
+    is_match = pc.is_valid(codes).to_numpy(zero_copy_only=False)
     offsets = np.full(len(coded.dictionary), ABSENT, dtype=np.int64)
-    offsets[codes.drop_null().to_numpy()] = np.flatnonzero(known)
+    offsets[codes.drop_null().to_numpy()] = np.flatnonzero(is_match)
     return np.asarray(offsets[coded.indices.to_numpy(zero_copy_only=False)])
 
 

@@ -40,12 +40,12 @@ def call_function(
 ) -> pa.Array:
     """Apply a function; `fixed` holds the arguments that are the same for every row."""
     if name in _ARITHMETIC:
-        found = _calculate(name, columns, fixed, type_)
+        column = _calculate(name, columns, fixed, type_)
     elif name in _WITH_OPTIONS:
-        found = _apply_options(_WITH_OPTIONS[name], columns, rows)
+        column = _apply_options(_WITH_OPTIONS[name], columns, rows)
     else:
-        found = _PLAIN[name](*columns)
-    return found if found.type == type_.arrow else _retype(found, type_)
+        column = _PLAIN[name](*columns)
+    return column if column.type == type_.arrow else _retype(column, type_)
 
 
 def _retype(column: pa.Array, type_: PropertyType) -> pa.Array:
@@ -89,7 +89,7 @@ def _calculate_integers(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _modulo(left: pa.Array, right: pa.Array) -> pa.Array:
-    """The remainder, with the sign of the dividend."""
+    """Compute the remainder, with the sign of the dividend."""
     # The least integer over -1 overflows, and its remainder is zero.
     safe = pc.if_else(pc.equal(right, -1), pa.scalar(1, pa.int64()), right)
     return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
@@ -99,11 +99,11 @@ def _calculate_floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
     first, second = _to_floats(left), _to_floats(right)
     if op in ("/", "%"):
         _refuse_zero(first, second)
-    found = _FLOAT[op](first, second)
-    given = pc.and_(pc.is_finite(first), pc.is_finite(second))
-    bad = pc.fill_null(pc.and_(given, pc.invert(pc.is_finite(found))), False)
+    results = _FLOAT[op](first, second)
+    finite_inputs = pc.and_(pc.is_finite(first), pc.is_finite(second))
+    bad = pc.fill_null(pc.and_(finite_inputs, pc.invert(pc.is_finite(results))), False)
     _refuse_where(bad, "the result is beyond the range of F64")
-    return found
+    return results
 
 
 def _to_floats(column: pa.Array) -> pa.Array:
@@ -112,7 +112,9 @@ def _to_floats(column: pa.Array) -> pa.Array:
 
 def _float_modulo(left: pa.Array, right: pa.Array) -> pa.Array:
     missing = pc.or_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
-    first, second = (pc.fill_null(one, 1.0).to_numpy(zero_copy_only=False) for one in (left, right))
+    first, second = (
+        pc.fill_null(numbers, 1.0).to_numpy(zero_copy_only=False) for numbers in (left, right)
+    )
     with np.errstate(invalid="ignore"):
         return pa.array(np.fmod(first, second), mask=missing)
 
@@ -151,7 +153,7 @@ def _find_failure(run: Kernel, columns: Arguments) -> RowFailure:
     while rows > 1:
         half = rows // 2
         try:
-            run(*(one.slice(start, half) for one in columns))
+            run(*(column.slice(start, half) for column in columns))
         except pa.ArrowInvalid:
             rows = half
         else:
@@ -165,13 +167,15 @@ def _find_failure(run: Kernel, columns: Arguments) -> RowFailure:
 def _shift(moments: pa.Array, duration: Duration, sign: int) -> pa.Array:
     """Add calendar time: months first, kept inside the month, then days, then the clock."""
     missing = pc.is_null(moments).to_numpy(zero_copy_only=False)
-    whole, clock = _split_days(moments)
-    months = whole.astype("M8[M]")
-    day = whole - months.astype("M8[D]")
+    dates, clock = _split_days(moments)
+    months = dates.astype("M8[M]")
+    day = dates - months.astype("M8[D]")
     target = months + sign * duration.months
     last = (target + 1).astype("M8[D]") - target.astype("M8[D]") - 1
-    found = target.astype("M8[D]") + np.minimum(day, last) + sign * duration.days
-    instants = found.astype("M8[ms]").astype(np.int64) + clock + sign * duration.milliseconds
+    shifted_dates = target.astype("M8[D]") + np.minimum(day, last) + sign * duration.days
+    instants = (
+        shifted_dates.astype("M8[ms]").astype(np.int64) + clock + sign * duration.milliseconds
+    )
     days = instants.astype("M8[ms]").astype("M8[D]")
     beyond = ((days < _DATE_MIN) | (days > _DATE_MAX)) & ~missing
     _refuse_where(pa.array(beyond), "the date is beyond the years 1 to 9999")
@@ -181,13 +185,13 @@ def _shift(moments: pa.Array, duration: Duration, sign: int) -> pa.Array:
 
 
 def _split_days(moments: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The days of moments, and the milliseconds after midnight."""
+    """Split moments into days and the milliseconds after midnight."""
     if pa.types.is_date32(moments.type):
         days = pc.fill_null(moments.view(pa.int32()), 0).to_numpy(zero_copy_only=False)
         return days.astype("M8[D]"), np.zeros(len(days), dtype=np.int64)
     instants = pc.fill_null(moments.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    whole = instants.astype("M8[ms]").astype("M8[D]")
-    return whole, instants - whole.astype("M8[ms]").astype(np.int64)
+    dates = instants.astype("M8[ms]").astype("M8[D]")
+    return dates, instants - dates.astype("M8[ms]").astype(np.int64)
 
 
 def _to_instants(moments: pa.Array) -> pa.Array:
@@ -197,10 +201,10 @@ def _to_instants(moments: pa.Array) -> pa.Array:
 
 
 def _truncate(unit: pa.Scalar, moments: pa.Array) -> pa.Array:
-    found = pc.floor_temporal(_to_instants(moments), unit=unit.as_py())
+    instants = pc.floor_temporal(_to_instants(moments), unit=unit.as_py())
     if pa.types.is_date32(moments.type):
-        return found.cast(pa.date32())
-    return found.view(pa.date64())
+        return instants.cast(pa.date32())
+    return instants.view(pa.date64())
 
 
 def _part(kernel: Kernel) -> Kernel:
@@ -211,10 +215,10 @@ def _part(kernel: Kernel) -> Kernel:
 
 
 def _substring(texts: pa.Array, start: pa.Scalar, length: pa.Scalar | None = None) -> pa.Array:
-    """Characters from a position on, from 1; what lies before the text is empty."""
+    """Cut characters from a position on, counted from 1; positions before the text are empty."""
     first = start.as_py()
     end = _TEXT_MAX if length is None else first + max(length.as_py(), 0) - 1
-    begin, stop = (min(max(one, 0), _TEXT_MAX) for one in (first - 1, end))
+    begin, stop = (min(max(index, 0), _TEXT_MAX) for index in (first - 1, end))
     return pc.utf8_slice_codeunits(texts, begin, stop)
 
 
@@ -234,11 +238,11 @@ def _concat(*texts: pa.Array) -> pa.Array:
 def _round(numbers: pa.Array, digits: pa.Scalar | None = None) -> pa.Array:
     if not pa.types.is_floating(numbers.type):
         return numbers
-    places = 0 if digits is None else digits.as_py()
+    decimals = 0 if digits is None else digits.as_py()
     wide = _to_floats(numbers)
-    found = pc.round(wide, places, round_mode="half_towards_infinity")
+    rounded = pc.round(wide, decimals, round_mode="half_towards_infinity")
     # Scaling a number that is too large for it gives no number; it has no such digits either.
-    return pc.if_else(pc.is_finite(found), found, wide)
+    return pc.if_else(pc.is_finite(rounded), rounded, wide)
 
 
 def _of_floats(kernel: Kernel) -> Kernel:
@@ -269,8 +273,8 @@ def _at_end(last: bool) -> Kernel:
     def pick(lists: pa.Array) -> pa.Array:
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
         ends = np.cumsum(sizes, dtype=np.int64)
-        places = ends - 1 if last else ends - sizes
-        return pc.list_flatten(lists).take(pa.array(places, mask=sizes == 0))
+        indices = ends - 1 if last else ends - sizes
+        return pc.list_flatten(lists).take(pa.array(indices, mask=sizes == 0))
 
     return pick
 
@@ -314,18 +318,18 @@ _WITH_OPTIONS: dict[str, _Options] = {
 
 
 def _apply_options(options: _Options, columns: Sequence[pa.Array | None], rows: int) -> pa.Array:
-    given = [one for one in columns if one is not None]
-    column = given[options.column]
-    others = [one for number, one in enumerate(given) if number != options.column]
+    arguments = [argument for argument in columns if argument is not None]
+    column = arguments[options.column]
+    others = [argument for number, argument in enumerate(arguments) if number != options.column]
     if not others:
         return options.kernel(column)
-    table = pa.table({str(number): one for number, one in enumerate(others)})
+    table = pa.table({str(number): argument for number, argument in enumerate(others)})
     codes, firsts = _group_rows(table, rows)
     parts, offsets = [], []
     for code, first in enumerate(firsts):
         where = np.flatnonzero(codes == code) if len(firsts) > 1 else None
         part = column if where is None else column.take(pa.array(where))
-        scalars = [one[int(first)] for one in others]
+        scalars = [argument[int(first)] for argument in others]
         offsets.append(np.arange(rows) if where is None else where)
         parts.append(_run_options(options, part, scalars))
     if not parts:
@@ -337,7 +341,7 @@ def _apply_options(options: _Options, columns: Sequence[pa.Array | None], rows: 
 
 
 def _run_options(options: _Options, column: pa.Array, scalars: list[pa.Scalar]) -> pa.Array:
-    if not all(one.is_valid for one in scalars):
+    if not all(scalar.is_valid for scalar in scalars):
         return pa.nulls(len(column), column.type)
     arguments: list[Any] = list(scalars)
     arguments.insert(options.column, column)
@@ -346,10 +350,12 @@ def _run_options(options: _Options, column: pa.Array, scalars: list[pa.Scalar]) 
 
 def _group_rows(table: pa.Table, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Number the distinct rows of options, and find the first row of each."""
-    found = np.zeros(rows, dtype=np.int64)
+    row_codes = np.zeros(rows, dtype=np.int64)
     for column in table.columns:
         codes = column.combine_chunks().dictionary_encode().indices
-        more = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        _, found = np.unique(found * (int(more.max(initial=0)) + 1) + more, return_inverse=True)
-    _, firsts = np.unique(found, return_index=True)
-    return found.astype(np.int64), firsts.astype(np.int64)
+        column_codes = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        _, row_codes = np.unique(
+            row_codes * (int(column_codes.max(initial=0)) + 1) + column_codes, return_inverse=True
+        )
+    _, firsts = np.unique(row_codes, return_index=True)
+    return row_codes.astype(np.int64), firsts.astype(np.int64)

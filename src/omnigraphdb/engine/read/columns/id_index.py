@@ -26,7 +26,7 @@ class IdIndex:
     known: dict[str, int]
     recent: dict[str, int] = field(default_factory=dict)
     inherited: bool = False
-    """Whether `known` was made for another layout, so that its answers must be checked."""
+    """True if `known` was built for another layout, so that its answers must be checked."""
 
     @property
     def nbytes(self) -> int:
@@ -40,8 +40,8 @@ class IdIndex:
         return next((n for n in self._candidates(text) if self._has_id(n, text)), ABSENT)
 
     def _candidates(self, text: str) -> Sequence[int]:
-        found = self.recent.get(text), self.known.get(text)
-        return [row_id for row_id in found if row_id is not None]
+        row_ids = self.recent.get(text), self.known.get(text)
+        return [row_id for row_id in row_ids if row_id is not None]
 
     def _has_id(self, row_id: int, text: str) -> bool:
         offset = self.row_offsets.offset_of(row_id)
@@ -54,8 +54,8 @@ def build_id_index(
     """Index the ids of a layout; the previous index is extended if most of its fragments remain."""
     fresh = _count_new_rows(layout, previous)
     if previous is None or fresh * _RECENT_PART > layout.rows:
-        known = dict(zip(texts.to_pylist(), row_offsets.all().tolist(), strict=True))
-        return IdIndex(layout=layout, row_offsets=row_offsets, texts=texts, known=known)
+        row_id_by_text = dict(zip(texts.to_pylist(), row_offsets.all().tolist(), strict=True))
+        return IdIndex(layout=layout, row_offsets=row_offsets, texts=texts, known=row_id_by_text)
     recent = dict(previous.recent)
     row_ids = row_offsets.all()
     for fragment in layout.fragments:

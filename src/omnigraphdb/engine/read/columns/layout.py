@@ -1,4 +1,7 @@
-"""Layouts: the fragments, and so the rows, of a table version; versions with the same fragments share one layout; and the columns cached by them."""
+"""Layouts: the fragments, and so the rows, of a table version, and the columns cached by them.
+
+Versions with the same fragments share one layout.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -36,11 +39,11 @@ class Layout:
     @cached_property
     def starts(self) -> dict[FragmentInfo, int]:
         """The offset of the first row of each fragment."""
-        found, start = {}, 0
+        starts, start = {}, 0
         for fragment in self.fragments:
-            found[fragment] = start
+            starts[fragment] = start
             start += fragment.rows
-        return found
+        return starts
 
 
 def layout_of(entry: Entry, tables: Tables, cache: ByteCache) -> Layout:
@@ -72,16 +75,20 @@ class LayoutChange:
 
 def compare_layouts(before: Layout, now: Layout) -> LayoutChange:
     """Compare the fragments of two layouts."""
-    lost = [one for one in before.fragments if one not in now.starts]
-    fresh = {(one.id, one.files): one for one in now.fragments if one not in before.starts}
-    pairs = [(one, fresh.get((one.id, one.files))) for one in lost]
+    lost = [fragment for fragment in before.fragments if fragment not in now.starts]
+    fresh = {
+        (fragment.id, fragment.files): fragment
+        for fragment in now.fragments
+        if fragment not in before.starts
+    }
+    pairs = [(fragment, fresh.get((fragment.id, fragment.files))) for fragment in lost]
     thinned = tuple(
         (old, new) for old, new in pairs if new is not None and new.deleted_rows > old.deleted_rows
     )
-    kept = {new for _, new in thinned}
+    remaining = {new for _, new in thinned}
     return LayoutChange(
-        lost=tuple(old for old, new in pairs if new not in kept or new is None),
-        fresh=tuple(one for one in fresh.values() if one not in kept),
+        lost=tuple(old for old, new in pairs if new not in remaining or new is None),
+        fresh=tuple(fragment for fragment in fresh.values() if fragment not in remaining),
         thinned=thinned,
     )
 
@@ -105,9 +112,9 @@ class CachedColumn:
 
 def read_column(layout: Layout, previous: CachedColumn | None, read: Read) -> CachedColumn:
     """Read a column; fragments that the previous column has are copied from there."""
-    known = previous.layout.starts if previous is not None else {}
-    missing = [fragment for fragment in layout.fragments if fragment not in known]
-    if previous is None or 2 * sum(one.rows for one in missing) > layout.rows:
+    cached_starts = previous.layout.starts if previous is not None else {}
+    missing = [fragment for fragment in layout.fragments if fragment not in cached_starts]
+    if previous is None or 2 * sum(fragment.rows for fragment in missing) > layout.rows:
         return CachedColumn(layout, read(layout.fragments))
     fresh = read(missing)
     parts = list(_parts(layout, previous, fresh))
@@ -116,11 +123,11 @@ def read_column(layout: Layout, previous: CachedColumn | None, read: Read) -> Ca
 
 def _parts(layout: Layout, previous: CachedColumn, fresh: pa.Array) -> Iterator[pa.Array]:
     """Slice the previous and the new values in the order of the layout; adjacent slices are joined."""
-    known = previous.layout.starts
+    cached_starts = previous.layout.starts
     used = 0
     run: tuple[pa.Array, int, int] | None = None
     for fragment in layout.fragments:
-        start = known.get(fragment)
+        start = cached_starts.get(fragment)
         source, begin = (fresh, used) if start is None else (previous.values, start)
         used += fragment.rows if start is None else 0
         if run is not None and run[0] is source and run[2] == begin:

@@ -1,4 +1,4 @@
-"""The entities of several tables: a row id that carries the number of its type, and what such entities are."""
+"""The entities of several tables: a row id that carries the number of its type, and the entities of such ids."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,17 +17,17 @@ _ROW_MASK = (1 << _NUMBER_BITS) - 1
 
 
 def tag(row_ids: RowIds, number: int) -> RowIds:
-    """Add the number of their type to row ids; no entity stays none."""
+    """Add the number of a type to row ids; -1 for no entity stays."""
     return np.where(row_ids == ABSENT, ABSENT, row_ids | (number << _NUMBER_BITS))
 
 
 def untag(row_ids: RowIds) -> RowIds:
-    """Take the numbers of their types from row ids."""
+    """Remove the numbers of types from row ids."""
     return np.where(row_ids == ABSENT, ABSENT, row_ids & _ROW_MASK)
 
 
 def numbers_of(row_ids: RowIds) -> Integers:
-    """The numbers of the types of entities; -1 for no entity."""
+    """Return the numbers of the types of entities; -1 for no entity."""
     return np.asarray(row_ids >> _NUMBER_BITS)
 
 
@@ -43,13 +43,15 @@ class MixedEntities:
 
     def columns(self, names: Sequence[str], row_ids: RowIds) -> dict[str, pa.Array]:
         """Read several properties of entities, each from the table of its type."""
-        chosen = list(self._split(row_ids))
-        read = [part.columns(names, untag(row_ids[offsets])) for part, offsets in chosen]
-        places = np.full(len(row_ids), ABSENT, dtype=np.int64)
-        found = np.concatenate([offsets for _, offsets in chosen])
-        places[found] = count_up(len(found))
-        taken = indices_of(places)
-        return {name: _concat([one[name] for one in read]).take(taken) for name in names}
+        groups = list(self._split(row_ids))
+        read = [part.columns(names, untag(row_ids[offsets])) for part, offsets in groups]
+        positions = np.full(len(row_ids), ABSENT, dtype=np.int64)
+        row_offsets = np.concatenate([offsets for _, offsets in groups])
+        positions[row_offsets] = count_up(len(row_offsets))
+        take_indices = indices_of(positions)
+        return {
+            name: _concat([columns[name] for columns in read]).take(take_indices) for name in names
+        }
 
     def _split(self, row_ids: RowIds) -> Iterator[tuple[Entities, Integers]]:
         numbers = numbers_of(row_ids)
@@ -61,7 +63,7 @@ class MixedEntities:
         return codes_of(self.values(name, row_ids))
 
     def id_texts(self, row_ids: RowIds) -> pa.Array:
-        """The ids of entities; NULL for no entity."""
+        """Return the ids of entities; NULL for no entity."""
         return self.values(ID, row_ids)
 
     def id_ranks(self, row_ids: RowIds) -> Integers:
@@ -73,5 +75,5 @@ class MixedEntities:
 
 
 def _concat(columns: Sequence[pa.Array]) -> pa.Array:
-    kind = next((one.type for one in columns if len(one)), columns[0].type)
-    return pa.concat_arrays([one.cast(kind) for one in columns])
+    kind = next((column.type for column in columns if len(column)), columns[0].type)
+    return pa.concat_arrays([column.cast(kind) for column in columns])

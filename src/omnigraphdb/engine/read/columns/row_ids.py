@@ -1,4 +1,4 @@
-"""Row ids: an entity is the stable row id of its row in Lance, and -1 is no entity."""
+"""Row ids: an entity is the stable row id of its row in Lance, and -1 stands for no entity."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from omnigraphdb.memory import counted_bytes
 
 RowIds = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.int64]
-"""Whatever is no row id: offsets, codes, counts, weights."""
+"""Integers that are not row ids: offsets, codes, counts, weights."""
 Mask = npt.NDArray[np.bool_]
 
 NarrowIntegers = npt.NDArray[Any]
@@ -24,7 +24,7 @@ _RUN_BYTES: Final = 32
 
 
 def no_row_ids() -> RowIds:
-    """An empty column of row ids."""
+    """Return an empty column of row ids."""
     return np.empty(0, dtype=np.int64)
 
 
@@ -41,7 +41,7 @@ def whole_indices(offsets: Integers) -> pa.Array:
 
 
 def count_up(n: int) -> Integers:
-    """The integers from 0 to n - 1."""
+    """Return the integers from 0 to n - 1."""
     return np.arange(n, dtype=np.int64)
 
 

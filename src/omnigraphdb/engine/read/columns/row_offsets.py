@@ -41,8 +41,8 @@ class RowOffsets:
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        held = (self.row_ids, self.slots, self.order)
-        return 100 + sum(part.nbytes for part in held if part is not None)
+        arrays = (self.row_ids, self.slots, self.order)
+        return 100 + sum(part.nbytes for part in arrays if part is not None)
 
     @property
     def are_row_ids(self) -> bool:
@@ -50,7 +50,7 @@ class RowOffsets:
         return self.row_ids is None and self.low == 0
 
     def all(self) -> RowIds:
-        """Every entity, in column order."""
+        """List every entity, in column order."""
         if self.row_ids is not None:
             return self.row_ids
         return np.arange(self.low, self.low + self.rows, dtype=np.int64)
@@ -61,11 +61,11 @@ class RowOffsets:
             return (
                 row_ids if self._within(row_ids) else np.where(row_ids < self.rows, row_ids, ABSENT)
             )
-        known = (row_ids >= self.low) & (row_ids <= self.high)
+        in_range = (row_ids >= self.low) & (row_ids <= self.high)
         if not self.rows:
             return np.full(len(row_ids), ABSENT, dtype=np.int64)
-        safe = np.where(known, row_ids, self.low)
-        return np.where(known, self._find_offsets(safe), ABSENT)
+        safe = np.where(in_range, row_ids, self.low)
+        return np.where(in_range, self._find_offsets(safe), ABSENT)
 
     def indices(self, row_ids: RowIds) -> pa.Array:
         """Find the offsets of entities as take indices; NULL for no entity and for an entity that does not exist."""
@@ -87,12 +87,12 @@ class RowOffsets:
         assert self.order is not None
         if len(row_ids) * _FEW_PART < self.rows:
             # Each look takes four times as long through the order, but there is no pass over all entities.
-            found = np.searchsorted(self.row_ids, row_ids, sorter=self.order)
-            offsets = self.order[np.minimum(found, self.rows - 1)]
+            positions = np.searchsorted(self.row_ids, row_ids, sorter=self.order)
+            offsets = self.order[np.minimum(positions, self.rows - 1)]
             return np.where(self.row_ids[offsets] == row_ids, offsets, ABSENT)
         ascending = self.row_ids[self.order]
-        found = np.minimum(np.searchsorted(ascending, row_ids), self.rows - 1)
-        return np.where(ascending[found] == row_ids, self.order[found], ABSENT)
+        positions = np.minimum(np.searchsorted(ascending, row_ids), self.rows - 1)
+        return np.where(ascending[positions] == row_ids, self.order[positions], ABSENT)
 
     def offset_of(self, row_id: int) -> int:
         """Find the offset of one entity, or -1."""
@@ -105,12 +105,12 @@ class RowOffsets:
         if self.row_ids is None:
             if not self.low and (not len(offsets) or int(offsets.min()) >= 0):
                 return offsets
-            found = offsets + self.low
+            row_ids = offsets + self.low
         elif not self.rows:
             return np.full(len(offsets), ABSENT, dtype=np.int64)
         else:
-            found = self.row_ids[np.maximum(offsets, 0)]
-        return np.where(offsets < 0, ABSENT, found)
+            row_ids = self.row_ids[np.maximum(offsets, 0)]
+        return np.where(offsets < 0, ABSENT, row_ids)
 
     @property
     def is_dense(self) -> bool:

@@ -29,7 +29,7 @@ _PIECES_MAX = 64
 
 
 class NeighbourUnit(StrEnum):
-    """What counts as a neighbour."""
+    """The unit in which neighbours are counted."""
 
     PAIR = "pair"
     """A node, however many edges lead to it; neighbours ascend within a row."""
@@ -62,11 +62,11 @@ class Ends:
             case Direction.IN:
                 return Ends(near=self.far, far=self.near, edges=self.edges)
             case Direction.BOTH:
-                loose = self.near != self.far
+                not_loops = self.near != self.far
                 return Ends(
-                    near=np.concatenate([self.near, self.far[loose]]),
-                    far=np.concatenate([self.far, self.near[loose]]),
-                    edges=np.concatenate([self.edges, self.edges[loose]]),
+                    near=np.concatenate([self.near, self.far[not_loops]]),
+                    far=np.concatenate([self.far, self.near[not_loops]]),
+                    edges=np.concatenate([self.edges, self.edges[not_loops]]),
                 )
 
     def keep(self, mask: Mask | Integers | slice) -> "Ends":
@@ -88,17 +88,17 @@ class Slots:
     known: RowIds | None = None
 
     def of(self, nodes: RowIds) -> RowIds:
-        """Find the slots of nodes; the slot past the end for no node and for an unknown node."""
+        """Find the slots of nodes; the slot past the end for no node and for a node without a slot."""
         if self.known is None:
-            found = nodes - self.low if self.low else nodes
+            slots = nodes - self.low if self.low else nodes
             # As unsigned integers, negative slots are beyond every node: one comparison checks both bounds.
-            if not len(found) or int(found.view(_UNSIGNED[found.dtype]).max()) < self.size:
-                return found
-            return np.where((found < 0) | (found >= self.size), self.size, found)
+            if not len(slots) or int(slots.view(_UNSIGNED[slots.dtype]).max()) < self.size:
+                return slots
+            return np.where((slots < 0) | (slots >= self.size), self.size, slots)
         if not self.size:
             return np.zeros(len(nodes), dtype=np.int64)
-        found = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)
-        return np.where(self.known[found] == nodes, found, self.size)
+        slots = np.minimum(np.searchsorted(self.known, nodes), self.size - 1)
+        return np.where(self.known[slots] == nodes, slots, self.size)
 
     def one(self, node: int) -> int:
         """Find the slot of one node."""
@@ -107,7 +107,7 @@ class Slots:
         return int(self.of(np.array([node], dtype=np.int64))[0])
 
     def extends(self, other: "Slots") -> bool:
-        """Whether every slot of `other` is the same slot here."""
+        """Whether every slot of `other` is the same slot of this object."""
         if self.known is None or other.known is None:
             return self.known is other.known and self.low == other.low and self.size >= other.size
         return np.array_equal(self.known[: other.size], other.known)
@@ -132,14 +132,14 @@ class Adjacency:
     targets: NarrowIntegers
     edges: NarrowIntegers | None = None
     mapped: bool = False
-    """Whether `targets` and `edges` are mapped from a file, and take no memory that another could not have."""
+    """True if `targets` and `edges` are mapped from a file; the system may reclaim their memory."""
 
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        held = [self.offsets, self.slots.known]
-        held += [] if self.mapped else [self.targets, self.edges]
-        return sum(part.nbytes for part in held if part is not None)
+        arrays = [self.offsets, self.slots.known]
+        arrays += [] if self.mapped else [self.targets, self.edges]
+        return sum(part.nbytes for part in arrays if part is not None)
 
     def degrees(self, nodes: RowIds) -> Integers:
         """Count the neighbours of each node."""
@@ -153,7 +153,7 @@ class Adjacency:
         return start, end
 
     def neighbours(self, node: int) -> RowIds:
-        """The neighbours of one node."""
+        """List the neighbours of one node."""
         start, end = self.span(node)
         return self.targets[start:end].astype(np.int64)
 
@@ -177,11 +177,11 @@ class Adjacency:
     def connected(self, sources: RowIds, targets: RowIds) -> Mask:
         """Mark the pairs that are neighbours; the targets of a row must ascend."""
         slots = self.slots.of(sources)
-        found = self.position(slots, targets)
-        within = found < self.offsets[slots + 1]
+        positions = self.position(slots, targets)
+        within = positions < self.offsets[slots + 1]
         if not len(self.targets):
             return within
-        return np.asarray(within & (self.targets[np.where(within, found, 0)] == targets))
+        return np.asarray(within & (self.targets[np.where(within, positions, 0)] == targets))
 
     def position(self, slots: Integers, targets: RowIds) -> Integers:
         """Find the position of each target in its ascending row, by a binary search in all rows at once."""
@@ -202,50 +202,52 @@ def compress(slots: Slots, ends: Ends, unit: NeighbourUnit) -> Adjacency:
     """Group edges by their near end."""
     match unit:
         case NeighbourUnit.EDGE:
-            found = slots.of(ends.near)
-            order = stable_order(found, slots.size)
+            near_slots = slots.of(ends.near)
+            order = stable_order(near_slots, slots.size)
             return Adjacency(
                 slots=slots,
-                offsets=_count_offsets(found, slots.size),
+                offsets=_count_offsets(near_slots, slots.size),
                 targets=narrow(ends.far)[order],
                 edges=narrow(ends.edges)[order],
             )
         case NeighbourUnit.PAIR:
-            found, far = _sort_pairs(slots.of(ends.near), ends.far)
+            near_slots, far = _sort_pairs(slots.of(ends.near), ends.far)
             return Adjacency(
-                slots=slots, offsets=_count_offsets(found, slots.size), targets=narrow(far)
+                slots=slots, offsets=_count_offsets(near_slots, slots.size), targets=narrow(far)
             )
 
 
 def group_pairs(slots: Slots, near: RowIds, far: RowIds) -> Adjacency:
     """Group distinct pairs; they keep their order, so that `connected` needs pairs that ascend by `far`."""
-    found = slots.of(near)
+    near_slots = slots.of(near)
     if slots.size > 1:
-        order = stable_order(found, slots.size)
-        found, far = found[order], far[order]
-    return Adjacency(slots=slots, offsets=_count_offsets(found, slots.size), targets=narrow(far))
+        order = stable_order(near_slots, slots.size)
+        near_slots, far = near_slots[order], far[order]
+    return Adjacency(
+        slots=slots, offsets=_count_offsets(near_slots, slots.size), targets=narrow(far)
+    )
 
 
-def _sort_pairs(found: RowIds, far: RowIds) -> tuple[Integers, Integers]:
+def _sort_pairs(near: RowIds, far: RowIds) -> tuple[Integers, Integers]:
     """Sort pairs and drop duplicates."""
-    if not len(found):
-        return found, far
+    if not len(near):
+        return near, far
     bits = int(far.max()).bit_length()
-    if int(found.max()).bit_length() + bits > _KEY_BITS:
-        order = np.lexsort((far, found))
-        found, far = found[order], far[order]
-        fresh = (found[1:] != found[:-1]) | (far[1:] != far[:-1])
+    if int(near.max()).bit_length() + bits > _KEY_BITS:
+        order = np.lexsort((far, near))
+        near, far = near[order], far[order]
+        fresh = (near[1:] != near[:-1]) | (far[1:] != far[:-1])
         fresh = np.concatenate([[True], fresh])
-        return found[fresh], far[fresh]
+        return near[fresh], far[fresh]
     # Shifts, because dividing millions of integers takes as long as sorting them.
-    keys = np.sort((found << bits) | far)
+    keys = np.sort((near << bits) | far)
     keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _count_offsets(found: RowIds, size: int) -> NarrowIntegers:
+def _count_offsets(near_slots: RowIds, size: int) -> NarrowIntegers:
     offsets = np.zeros(size + 2, dtype=np.int64)
-    np.cumsum(np.bincount(found, minlength=size)[:size], out=offsets[1:-1])
+    np.cumsum(np.bincount(near_slots, minlength=size)[:size], out=offsets[1:-1])
     offsets[-1] = offsets[-2]
     return narrow(offsets)
 
@@ -267,9 +269,9 @@ def reverse_pairs(adjacency: Adjacency, slots: Slots) -> Adjacency:
 
 def count_targets(adjacency: Adjacency, slots: Slots) -> Adjacency:
     """Count how often each node is a target; the result has degrees and no targets."""
-    found = slots.of(adjacency.targets.astype(np.int64))
+    target_slots = slots.of(adjacency.targets.astype(np.int64))
     return Adjacency(
-        slots=slots, offsets=_count_offsets(found, slots.size), targets=adjacency.targets[:0]
+        slots=slots, offsets=_count_offsets(target_slots, slots.size), targets=adjacency.targets[:0]
     )
 
 
@@ -280,21 +282,26 @@ def add_edges(adjacency: Adjacency, slots: Slots, ends: Ends) -> Adjacency:
     grown = replace(adjacency, slots=slots, offsets=offsets)
     if grown.edges is None:
         return _add_pairs(grown, ends)
-    found = slots.of(ends.near)
-    order = stable_order(found, slots.size)
-    return _insert_pairs(grown, found[order], offsets[found[order] + 1], ends.keep(order))
+    near_slots = slots.of(ends.near)
+    order = stable_order(near_slots, slots.size)
+    return _insert_pairs(grown, near_slots[order], offsets[near_slots[order] + 1], ends.keep(order))
 
 
 def _add_pairs(grown: Adjacency, ends: Ends) -> Adjacency:
     fresh = ends.keep(~grown.connected(ends.near, ends.far))
-    found, far = _sort_pairs(grown.slots.of(fresh.near), fresh.far)
+    near_slots, far = _sort_pairs(grown.slots.of(fresh.near), fresh.far)
     return _insert_pairs(
-        grown, found, grown.position(found, far), Ends(near=found, far=far, edges=found)
+        grown,
+        near_slots,
+        grown.position(near_slots, far),
+        Ends(near=near_slots, far=far, edges=near_slots),
     )
 
 
-def _insert_pairs(grown: Adjacency, found: RowIds, positions: Integers, ends: Ends) -> Adjacency:
-    counts = np.bincount(found, minlength=grown.slots.size + 1)
+def _insert_pairs(
+    grown: Adjacency, near_slots: RowIds, positions: Integers, ends: Ends
+) -> Adjacency:
+    counts = np.bincount(near_slots, minlength=grown.slots.size + 1)
     offsets = grown.offsets.copy()
     offsets[1:] += np.cumsum(counts)
     return Adjacency(
@@ -307,14 +314,14 @@ def _insert_pairs(grown: Adjacency, found: RowIds, positions: Integers, ends: En
 
 def remove_edges(adjacency: Adjacency, ends: Ends) -> Adjacency:
     """Remove edges from an adjacency: by row id if edges count, else the pair, which no other edge connects."""
-    found = adjacency.slots.of(ends.near)
+    near_slots = adjacency.slots.of(ends.near)
     if adjacency.edges is None:
-        found, far = _sort_pairs(found, ends.far)
-        positions = adjacency.position(found, far)
+        near_slots, far = _sort_pairs(near_slots, ends.far)
+        positions = adjacency.position(near_slots, far)
     else:
-        found, positions = _find_positions(adjacency, found, ends.edges)
+        near_slots, positions = _find_positions(adjacency, near_slots, ends.edges)
     offsets = adjacency.offsets.astype(np.int64)
-    offsets[1:] -= np.cumsum(np.bincount(found, minlength=adjacency.slots.size + 1))
+    offsets[1:] -= np.cumsum(np.bincount(near_slots, minlength=adjacency.slots.size + 1))
     return Adjacency(
         slots=adjacency.slots,
         offsets=narrow(offsets),
@@ -331,8 +338,8 @@ def _find_positions(
     rows = np.unique(slots)
     starts = adjacency.offsets[rows].astype(np.int64)
     of_row, positions = lay_out_runs(starts, adjacency.offsets[rows + 1] - starts)
-    wanted = np.isin(adjacency.edges[positions], edges)
-    return rows[of_row[wanted]], positions[wanted]
+    mask = np.isin(adjacency.edges[positions], edges)
+    return rows[of_row[mask]], positions[mask]
 
 
 def _insert(values: NarrowIntegers, positions: Integers, more: RowIds) -> NarrowIntegers:
@@ -352,13 +359,13 @@ def _insert(values: NarrowIntegers, positions: Integers, more: RowIds) -> Narrow
 def join_ends(parts: Sequence[Ends]) -> Ends:
     """Concatenate edges."""
     return Ends(
-        near=np.concatenate([one.near for one in parts]),
-        far=np.concatenate([one.far for one in parts]),
-        edges=np.concatenate([one.edges for one in parts]),
+        near=np.concatenate([part.near for part in parts]),
+        far=np.concatenate([part.far for part in parts]),
+        edges=np.concatenate([part.edges for part in parts]),
     )
 
 
 def drop_dangling(ends: Ends) -> tuple[Ends, bool]:
-    """Keep the edges whose two ends exist, and say whether some were dropped."""
-    whole = (ends.near != ABSENT) & (ends.far != ABSENT)
-    return (ends, False) if whole.all() else (ends.keep(whole), True)
+    """Keep the edges whose two ends exist, and return whether some edges were dropped."""
+    mask = (ends.near != ABSENT) & (ends.far != ABSENT)
+    return (ends, False) if mask.all() else (ends.keep(mask), True)

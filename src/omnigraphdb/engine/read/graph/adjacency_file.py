@@ -1,4 +1,4 @@
-"""The adjacency file: the neighbours of every source of an edge table, kept beside the table for readers that come later."""
+"""The adjacency file: the neighbours of every source of an edge table, stored next to the table for later readers."""
 
 import json
 import struct
@@ -18,10 +18,10 @@ from omnigraphdb.storage.values import FragmentInfo, TableAt, incarnation_of
 from omnigraphdb.values import dataclass
 
 FILE_NAME: Final = "_adjacency/out"
-"""Below the directory of an edge table; the version that it was made of is inside."""
+"""The path below the directory of an edge table; the content names the version of the table."""
 
 FILE_EDGE_BYTES: Final = 4
-"""What a file has for each pair, and for each source, while row ids fit in four bytes."""
+"""The bytes of a file for each pair, and for each source, while row ids fit in four bytes."""
 
 _MAGIC: Final = b"omniadj1"
 _LENGTH: Final = struct.Struct("<I")
@@ -48,19 +48,19 @@ class CachedAdjacency:
 # ---- writing
 
 
-def encode_adjacency(kept: CachedAdjacency) -> bytes:
+def encode_adjacency(cached: CachedAdjacency) -> bytes:
     """Write an adjacency of pairs as a file: a header, the arrays, and a digest of both."""
-    assert kept.entry is not None, "a table without a version has no file"
-    adjacency, slots = kept.adjacency, kept.adjacency.slots
+    assert cached.entry is not None, "a table without a version has no file"
+    adjacency, slots = cached.adjacency, cached.adjacency.slots
     arrays = [adjacency.offsets, adjacency.targets]
     arrays += [] if slots.known is None else [slots.known]
     header = json.dumps(
         {
-            "entry": _encode_entry(kept.entry),
-            "edges": _encode_layout(kept.edges),
-            "sources": _encode_layout(kept.sources),
-            "targets": _encode_layout(kept.targets),
-            "dangling": kept.dangling,
+            "entry": _encode_entry(cached.entry),
+            "edges": _encode_layout(cached.edges),
+            "sources": _encode_layout(cached.sources),
+            "targets": _encode_layout(cached.targets),
+            "dangling": cached.dangling,
             "slots": [slots.low, slots.size],
             "arrays": [[array.itemsize, len(array)] for array in arrays],
         }
@@ -136,21 +136,21 @@ def _decode_arrays(data: memoryview, shapes: Sequence[Sequence[int]]) -> list[Na
     return arrays
 
 
-def _decode_entry(found: Mapping[str, Any]) -> Entry:
+def _decode_entry(record: Mapping[str, Any]) -> Entry:
     return Entry(
-        table_key=TableKey(found["table_key"]),
+        table_key=TableKey(record["table_key"]),
         at=TableAt(
-            path=found["path"], branch=found["branch"], version=Version(found["version"])
+            path=record["path"], branch=record["branch"], version=Version(record["version"])
         ),
-        row_count=found["rows"],
-        incarnation=found["incarnation"],
-        branch_incarnation=incarnation_of(found["branch_incarnation"]),
+        row_count=record["rows"],
+        incarnation=record["incarnation"],
+        branch_incarnation=incarnation_of(record["branch_incarnation"]),
     )  # fmt: skip
 
 
-def _decode_layout(found: Sequence[Any], cache: ByteCache) -> Layout:
-    """Give the one layout with these fragments, so that it is the same object as that of an open table."""
-    path, rows = found
+def _decode_layout(record: Sequence[Any], cache: ByteCache) -> Layout:
+    """Return the shared layout with these fragments: the same object as the layout of an open table."""
+    path, rows = record
     fragments = tuple(
         FragmentInfo(
             id=number,

@@ -1,4 +1,4 @@
-"""Building in parts: the adjacency of edges that are too many to be sorted in memory, by files that only this process sees."""
+"""Building in parts: the adjacency of edges that are too many to be sorted in memory, by files of this process."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from omnigraphdb.limits import HELD_PART
 from omnigraphdb.values import dataclass
 
 EDGE_BYTES: Final = 96
-"""What it takes to sort one edge in memory: its two ids, three integers, a key, and the sorted keys."""
+"""The bytes to sort one edge in memory: its two ids, three integers, a key, and the sorted keys."""
 _PART_EDGES_MIN: Final = 1 << 16
 """Edges that are sorted together however little memory there is: every part looks at all edges."""
 _SCANNED: Final = 1 << 20
@@ -50,7 +50,10 @@ class _Column:
 def build_in_parts(
     slots: Slots, batches: Iterable[Ends], unit: NeighbourUnit, bytes_max: int
 ) -> Adjacency:
-    """Group edges by their near end in about `bytes_max` of memory, or a few megabytes; a large result stays in a file that is mapped."""
+    """Group edges by their near end in about `bytes_max` of memory, or a few megabytes.
+
+    A large result stays in a file that is mapped.
+    """
     with ExitStack() as opened:
         spilled, counts = _spill(slots, batches, opened)
         edges_max = max(bytes_max // EDGE_BYTES, _PART_EDGES_MIN)
@@ -71,9 +74,9 @@ def _spill(slots: Slots, batches: Iterable[Ends], opened: ExitStack) -> tuple[En
     counts = np.zeros(slots.size + 1, dtype=np.int64)
     for ends in batches:
         check_cancelled()
-        found = slots.of(ends.near)
-        counts += np.bincount(found, minlength=slots.size + 1)
-        near.append(found)
+        near_slots = slots.of(ends.near)
+        counts += np.bincount(near_slots, minlength=slots.size + 1)
+        near.append(near_slots)
         far.append(ends.far)
         edges.append(ends.edges)
     return Ends(near=near.map(), far=far.map(), edges=edges.map()), counts
@@ -102,7 +105,7 @@ def _join_parts(
 
 
 def _narrowest(numbers: npt.NDArray[Any]) -> npt.DTypeLike:
-    """The type of integers that all numbers of a file fit in."""
+    """Find the type of integers that fits all numbers of a file."""
     high = max(
         (
             int(numbers[first : first + _SCANNED].max())
@@ -128,14 +131,14 @@ def _compress_parts(
 
 def _select(spilled: Ends, start: int, end: int) -> Ends:
     """Read the edges whose near ends have the slots from `start` to `end`."""
-    found = []
+    parts = []
     for first in range(0, max(len(spilled.near), 1), _SCANNED):
         part = slice(first, first + _SCANNED)
         near = np.asarray(spilled.near[part])
         inside = np.flatnonzero((near >= start) & (near < end))
         far, edges = np.asarray(spilled.far[part]), np.asarray(spilled.edges[part])
-        found.append(Ends(near=near[inside], far=far[inside], edges=edges[inside]))
-    return join_ends(found)
+        parts.append(Ends(near=near[inside], far=far[inside], edges=edges[inside]))
+    return join_ends(parts)
 
 
 def _settle(mapped: Adjacency, bytes_max: int) -> Adjacency:

@@ -1,4 +1,4 @@
-"""The ends of all edges of a table version; those in fragments that an earlier version has are copied, not read."""
+"""The ends of all edges of a table version; ends in fragments that an earlier version has are copied, not read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -79,7 +79,7 @@ class EdgeReader:
             lambda: self._keep(
                 self._extend(previous) or self.read_fragments(self.edges.layout.fragments)
             ),
-            lambda found: found.ends.nbytes,
+            lambda edge_ends: edge_ends.ends.nbytes,
             family,
         )
 
@@ -98,8 +98,8 @@ class EdgeReader:
             return Ends(
                 near=self.sources.row_ids_of(near), far=self.targets.row_ids_of(far), edges=edges
             )
-        with ThreadPoolExecutor(1) as both:
-            sources = both.submit(self.sources.row_ids_of, near)
+        with ThreadPoolExecutor(1) as executor:
+            sources = executor.submit(self.sources.row_ids_of, near)
             targets = self.targets.row_ids_of(far)
             return Ends(near=sources.result(), far=targets, edges=edges)
 
@@ -129,11 +129,11 @@ class EdgeReader:
     # ---- from an earlier version
 
     def _extend(self, previous: EdgeEnds | None) -> Ends | None:
-        """Copy the ends of earlier edges and read the others; None when too many are others, or a node was replaced."""
+        """Copy the ends of earlier edges and read the others; None if too many must be read, or a node was replaced."""
         if previous is None or previous.dangling:
             return None
         change = compare_layouts(previous.edges, self.edges.layout)
-        if _MOVED_PART * sum(one.rows for one in change.fresh) > self.edges.layout.rows:
+        if _MOVED_PART * sum(fragment.rows for fragment in change.fresh) > self.edges.layout.rows:
             return None
         gone_sources = self._find_gone(self.sources, previous.sources)
         gone_targets = self._find_gone(self.targets, previous.targets)
@@ -145,27 +145,27 @@ class EdgeReader:
             # Cleanup has removed the earlier version.
             return None
         fresh = self.read_fragments(change.fresh)
-        # Only former ends are cleared: a new node may have the row id of one that is gone, in another life of a branch.
+        # Only former ends are cleared: in another incarnation of a branch, a new node may have the row id of a lost one.
         former = Ends(
             near=_clear(previous.ends.near, gone_sources),
             far=_clear(previous.ends.far, gone_targets),
             edges=previous.ends.edges,
         )
-        known = replace(previous, ends=former)
-        return join_ends(list(_lay_out(known, self.edges.layout, change, deleted, fresh)))
+        former_edges = replace(previous, ends=former)
+        return join_ends(list(_lay_out(former_edges, self.edges.layout, change, deleted, fresh)))
 
     def _find_gone(self, nodes: Entities, before: Layout) -> RowIds | None:
-        """Find the nodes that no longer exist; None if one of them was replaced by another of the same id."""
+        """Find the nodes that no longer exist; None if one of them was replaced by another node of the same id."""
         former, now = cached_node_ids(nodes, before), read_node_ids(nodes)
         if before is nodes.layout:
             return no_row_ids()
         if former is None:
             return None
-        gone = find_lost_nodes(former, now)
-        replaced = pc.is_in(now.ids, value_set=former.ids.take(indices_of(gone)))
-        if len(gone) and pc.any(replaced, min_count=0).as_py():
+        lost_offsets = find_lost_nodes(former, now)
+        replaced = pc.is_in(now.ids, value_set=former.ids.take(indices_of(lost_offsets)))
+        if len(lost_offsets) and pc.any(replaced, min_count=0).as_py():
             return None
-        return former.row_offsets.at(gone)
+        return former.row_offsets.at(lost_offsets)
 
 
 def _gather_rows(batches: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]:
@@ -173,7 +173,7 @@ def _gather_rows(batches: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]
     gathered: list[pa.RecordBatch] = []
     for batch in batches:
         gathered.append(batch)
-        if sum(one.num_rows for one in gathered) >= rows:
+        if sum(part.num_rows for part in gathered) >= rows:
             yield pa.Table.from_batches(gathered)
             gathered = []
     if gathered:
@@ -181,7 +181,7 @@ def _gather_rows(batches: pa.RecordBatchReader, rows: int) -> Iterator[pa.Table]
 
 
 def no_ends() -> Ends:
-    """The ends of no edge."""
+    """Return the ends of no edge."""
     return Ends(near=no_row_ids(), far=no_row_ids(), edges=no_row_ids())
 
 
@@ -208,14 +208,14 @@ def _lay_out(
 
 
 def _without(rows: int, deleted: Integers) -> Mask:
-    kept = np.ones(rows, dtype=bool)
-    kept[deleted] = False
-    return kept
+    mask = np.ones(rows, dtype=bool)
+    mask[deleted] = False
+    return mask
 
 
-def _clear(row_ids: RowIds, gone: RowIds) -> RowIds:
+def _clear(row_ids: RowIds, lost: RowIds) -> RowIds:
     """Replace nodes that no longer exist by -1."""
-    return np.where(np.isin(row_ids, gone), ABSENT, row_ids) if len(gone) else row_ids
+    return np.where(np.isin(row_ids, lost), ABSENT, row_ids) if len(lost) else row_ids
 
 
 # ---- which nodes
@@ -227,7 +227,7 @@ def read_node_ids(nodes: Entities) -> NodeIds:
 
 
 def cached_node_ids(nodes: Entities, layout: Layout) -> NodeIds | None:
-    """The row ids and the ids of all nodes of another layout, if cached."""
+    """Return the row ids and the ids of all nodes of another layout, if cached."""
     row_offsets: RowOffsets | None = nodes.cache.peek((layout, "row_offsets"))
     ids: CachedColumn | None = (
         nodes.cache.peek((layout, "column", nodes.fields[ID])) if len(nodes) else None
@@ -246,31 +246,36 @@ def find_lost_nodes(before: NodeIds, now: NodeIds) -> Integers:
     offsets = np.concatenate(
         [np.arange(starts[part], starts[part] + part.rows, dtype=np.int64) for part in lost]
     )
-    found = now.row_offsets.of(before.row_offsets.at(offsets))
-    same = pc.equal(before.ids.take(indices_of(offsets)), now.ids.take(indices_of(found)))
-    return np.asarray(offsets[~pc.fill_null(same, False).to_numpy(zero_copy_only=False)])
+    current_offsets = now.row_offsets.of(before.row_offsets.at(offsets))
+    same_ids = pc.equal(
+        before.ids.take(indices_of(offsets)), now.ids.take(indices_of(current_offsets))
+    )
+    return np.asarray(offsets[~pc.fill_null(same_ids, False).to_numpy(zero_copy_only=False)])
 
 
 # ---- which edges
 
 
 def compare_ends(tables: Tables, before: EdgeEnds, now: EdgeEnds) -> tuple[Ends, Ends] | None:
-    """Find the edges whose rows are gone and those whose rows are new; None if most of them were written anew.
+    """Find the edges whose rows are gone and the edges whose rows are new; None if most rows were written anew.
 
     Edges that were only rewritten, by a compaction or with other properties, are both.
     """
     change = compare_layouts(before.edges, now.edges)
-    if _MOVED_PART * sum(one.rows for one in (*change.lost, *change.fresh)) > now.edges.rows:
+    if (
+        _MOVED_PART * sum(fragment.rows for fragment in (*change.lost, *change.fresh))
+        > now.edges.rows
+    ):
         return None
     try:
         deleted = find_deleted(tables, before.entry, now.entry, change)
     except NotFoundError:
         # Cleanup has removed the earlier version.
         return None
-    moved = [_list_offsets(before.edges, one) for one in change.lost]
-    moved += [before.edges.starts[old] + found for old, found in deleted.items()]
-    fresh = [_list_offsets(now.edges, one) for one in change.fresh]
-    return _pick(before, moved), _pick(now, fresh)
+    lost_offsets = [_list_offsets(before.edges, fragment) for fragment in change.lost]
+    lost_offsets += [before.edges.starts[old] + offsets for old, offsets in deleted.items()]
+    fresh_offsets = [_list_offsets(now.edges, fragment) for fragment in change.fresh]
+    return _pick(before, lost_offsets), _pick(now, fresh_offsets)
 
 
 def _list_offsets(layout: Layout, fragment: FragmentInfo) -> Integers:
@@ -278,20 +283,24 @@ def _list_offsets(layout: Layout, fragment: FragmentInfo) -> Integers:
     return np.arange(start, start + fragment.rows, dtype=np.int64)
 
 
-def _pick(found: EdgeEnds, offsets: Sequence[Integers]) -> Ends:
-    return found.ends.keep(np.concatenate([no_row_ids(), *offsets]))
+def _pick(edge_ends: EdgeEnds, offsets: Sequence[Integers]) -> Ends:
+    return edge_ends.ends.keep(np.concatenate([no_row_ids(), *offsets]))
 
 
 def find_deleted(
     tables: Tables, before: Entry | None, now: Entry | None, change: LayoutChange
 ) -> Mapping[FragmentInfo, Integers]:
-    """Find the rows that were deleted in place, by former fragments: their offsets among its live rows."""
+    """Find the rows that were deleted in place, by former fragment: their offsets among its live rows."""
     if not change.thinned or before is None or now is None:
         return {}
     fragments = [old.id for old, _ in change.thinned]
-    then, since = (tables.open(one.at).deleted(fragments) for one in (before, now))
+    deleted_before, deleted_now = (
+        tables.open(entry.at).deleted(fragments) for entry in (before, now)
+    )
     return {
-        old: _live_offsets(np.setdiff1d(since[old.id], then[old.id]), then[old.id])
+        old: _live_offsets(
+            np.setdiff1d(deleted_now[old.id], deleted_before[old.id]), deleted_before[old.id]
+        )
         for old, _ in change.thinned
     }
 
@@ -302,9 +311,9 @@ def contained_in(some: Ends, others: Ends) -> Mask:
         return np.zeros(len(some.edges), dtype=bool)
     order = np.argsort(others.edges, kind="stable")
     offsets = np.searchsorted(others.edges, some.edges, sorter=order)
-    found = others.keep(order[np.minimum(offsets, len(order) - 1)])
-    same = (found.near == some.near) & (found.far == some.far)
-    return np.asarray(same & (found.edges == some.edges))
+    candidates = others.keep(order[np.minimum(offsets, len(order) - 1)])
+    same_ends = (candidates.near == some.near) & (candidates.far == some.far)
+    return np.asarray(same_ends & (candidates.edges == some.edges))
 
 
 def _live_offsets(offsets: Offsets, deleted: Offsets) -> Integers:

@@ -38,7 +38,7 @@ _PARTS = (0.25, 0.35, 0.5, 0.7, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A path: its nodes, its edges, and what it costs."""
+    """A path: its nodes, its edges, and its cost."""
 
     nodes: tuple[int, ...]
     edges: Path
@@ -59,13 +59,13 @@ class ShortestPaths:
     left: Distances
     barred: Barred = NOTHING_BARRED
 
-    def step(self, node: int, taken: int) -> tuple[RowIds, RowIds]:
-        """The nodes and edges that go on from a node after some hops, by edge id."""
-        here = np.array([node], dtype=np.int64)
-        walk = self.graph.forward(here).walk(here)
+    def step(self, node: int, hops_before: int) -> tuple[RowIds, RowIds]:
+        """Return the nodes and edges that go on from a node that is reached after some hops, by edge id."""
+        source = np.array([node], dtype=np.int64)
+        walk = self.graph.forward(source).walk(source)
         assert walk.edges is not None, "paths are searched by edge"
-        nearer = self.left[self.graph.slots.of(walk.targets)] == self.hops - taken - 1
-        if not taken and self.barred.edges:
+        nearer = self.left[self.graph.slots.of(walk.targets)] == self.hops - hops_before - 1
+        if not hops_before and self.barred.edges:
             nearer &= ~np.isin(walk.edges, list(self.barred.edges))
         targets, edges = walk.targets[nearer], walk.edges[nearer]
         if len(edges) < 2:
@@ -74,13 +74,13 @@ class ShortestPaths:
         return targets[order], edges[order]
 
     def first(self, count: int) -> Iterator[Route]:
-        """The first paths by edge ids; every step leads to the end, so none is tried in vain."""
+        """List the first paths by edge ids; every step leads to the end, so none is tried in vain."""
         waiting: list[tuple[tuple[int, ...], Path]] = [((self.start,), ())]
-        found = 0
-        while waiting and found < count:
+        yielded = 0
+        while waiting and yielded < count:
             nodes, edges = waiting.pop()
             if len(edges) == self.hops:
-                found += 1
+                yielded += 1
                 yield Route(nodes=nodes, edges=edges, cost=self.hops)
                 continue
             further, by = self.step(nodes[-1], len(edges))
@@ -92,24 +92,24 @@ def find_shortest(
     graph: PathGraph, start: int, end: int, high: int, barred: Barred = NOTHING_BARRED
 ) -> ShortestPaths | None:
     """Find the distance of two different nodes from both ends at once; None if it is more than `high` hops."""
-    here, there = _Side(graph, graph.forward, start), _Side(graph, graph.back, end)
+    from_start, from_end = _Side(graph, graph.forward, start), _Side(graph, graph.back, end)
     for node in barred.nodes:
-        here.bar(node)
-        there.bar(node)
+        from_start.bar(node)
+        from_end.bar(node)
     # No path comes back to its start, and some of the first edges may be barred.
-    there.bar(start)
-    while here.hops + there.hops < high:
+    from_end.bar(start)
+    while from_start.hops + from_end.hops < high:
         check_cancelled()
-        first = not here.hops
-        smaller = len(here.front) <= len(there.front)
-        side, other = (here, there) if first or smaller else (there, here)
+        first = not from_start.hops
+        smaller = len(from_start.front) <= len(from_end.front)
+        side, other = (from_start, from_end) if first or smaller else (from_end, from_start)
         fresh = side.advance(barred.edges if first else frozenset())
         if not len(fresh):
             return None
-        met = fresh[other.distance[graph.slots.of(fresh)] < _BARRED]
-        if len(met):
-            hops = here.hops + there.hops
-            left = _spread(graph, here, there, met, hops)
+        meeting_nodes = fresh[other.distance[graph.slots.of(fresh)] < _BARRED]
+        if len(meeting_nodes):
+            hops = from_start.hops + from_end.hops
+            left = _spread(graph, from_start, from_end, meeting_nodes, hops)
             return ShortestPaths(
                 graph=graph, start=start, end=end, hops=hops, left=left, barred=barred
             )
@@ -132,7 +132,7 @@ class _Side:
         self.distance[self._graph.slots.one(node)] = _BARRED
 
     def advance(self, barred: frozenset[int]) -> RowIds:
-        """Visit the nodes one hop further, and give them."""
+        """Visit the nodes one hop further, and return them."""
         walk = self._step(self.front).walk(self.front)
         targets = walk.targets
         if barred:
@@ -148,18 +148,20 @@ class _Side:
 
     def _is_last(self, slots: RowIds) -> Mask:
         """Mark the last of equal slots; nothing is sorted."""
-        places = count_up(len(slots))
-        self._last[slots] = places
-        return np.asarray(self._last[slots] == places)
+        positions = count_up(len(slots))
+        self._last[slots] = positions
+        return np.asarray(self._last[slots] == positions)
 
 
-def _spread(graph: PathGraph, here: _Side, there: _Side, met: RowIds, hops: int) -> Distances:
-    """Give the nodes between the start and where both sides met their distance from the end."""
-    left, nodes = there.distance, met
-    for taken in range(here.hops - 1, 0, -1):
-        before = graph.back(nodes).walk(nodes).targets
-        nodes = np.unique(before[here.distance[graph.slots.of(before)] == taken])
-        left[graph.slots.of(nodes)] = hops - taken
+def _spread(
+    graph: PathGraph, from_start: _Side, from_end: _Side, meeting_nodes: RowIds, hops: int
+) -> Distances:
+    """Set the distance from the end for the nodes between the start and the nodes where both sides meet."""
+    left, nodes = from_end.distance, meeting_nodes
+    for hop in range(from_start.hops - 1, 0, -1):
+        predecessors = graph.back(nodes).walk(nodes).targets
+        nodes = np.unique(predecessors[from_start.distance[graph.slots.of(predecessors)] == hop])
+        left[graph.slots.of(nodes)] = hops - hop
     return left
 
 
@@ -171,47 +173,49 @@ def find_cheapest(
 ) -> Route | None:
     """Find the path of least cost between two different nodes, of at most `high` hops; None if there is none.
 
-    A path of fewest hops bounds the cost, but often far from below: a part of that bound is tried first, then more of it,
-    since what lies within a cost grows with it much faster than the cost.
+    The cost of a path of fewest hops is an upper bound, often far above the least cost. A part of that bound is tried
+    first, then more of it, since the number of nodes within a cost grows much faster than the cost.
     """
     shortest = find_shortest(graph, start, end, high, barred)
     if shortest is None:
         return None
-    most = add_costs(graph, next(shortest.first(1)).edges)
-    tried = (_find_within(graph, start, end, high, barred, most * part) for part in _PARTS)
-    return next(route for route in tried if route is not None)
+    bound = add_costs(graph, next(shortest.first(1)).edges)
+    attempts = (_find_within(graph, start, end, high, barred, bound * part) for part in _PARTS)
+    return next(route for route in attempts if route is not None)
 
 
 def _find_within(
-    graph: PathGraph, start: int, end: int, high: int, barred: Barred, most: float
+    graph: PathGraph, start: int, end: int, high: int, barred: Barred, cost_max: float
 ) -> Route | None:
-    """Find the path of least cost if it costs no more than `most`.
+    """Find the path of least cost if it costs no more than `cost_max`.
 
-    What the way from a node to the end costs at least is searched from the end, up to half of that, and keeps the
+    A search from the end finds the least cost from each node to the end, up to half of `cost_max`. That cost keeps the
     search from the start to nodes that may be on the path.
     """
-    half = loosen(most / 2)
-    # The search from the end knows no barred edges, so that where it arrives at the start bounds nothing.
-    none = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
+    half = loosen(cost_max / 2)
+    # The search from the end ignores barred edges, so that its arrival at the start bounds nothing.
+    no_aim = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
     inner = Barred(nodes=barred.nodes)
-    back = search(graph, np.array([end]), high, backward=True, aim=none, barred=inner, ranked=False)
-    rest = np.full(graph.width, most / 2)
+    back = search(
+        graph, np.array([end]), high, backward=True, aim=no_aim, barred=inner, ranked=False
+    )
+    rest = np.full(graph.width, cost_max / 2)
     for layer in back.layers:
         assert layer.costs is not None, "a search by cost has costs"
         rest[graph.slots.of(layer.nodes)] = layer.costs
-    aim = Aim(target=end, most=loosen(most), rest=rest)
-    found = search(graph, np.array([start]), high, backward=False, aim=aim, barred=barred)
-    labels = find_label(found, end)
-    graph.store.release(back.nbytes + found.nbytes)
+    aim = Aim(target=end, most=loosen(cost_max), rest=rest)
+    forward = search(graph, np.array([start]), high, backward=False, aim=aim, barred=barred)
+    labels = find_label(forward, end)
+    graph.store.release(back.nbytes + forward.nbytes)
     if not len(labels.hops):
         return None
-    nodes, edges = trace(found.layers, int(labels.hops[0]), labels.places)
+    nodes, edges = trace(forward.layers, int(labels.hops[0]), labels.places)
     path = tuple(edges[0].tolist())
     return Route(nodes=tuple(nodes[0].tolist()), edges=path, cost=add_costs(graph, path))
 
 
 def add_costs(graph: PathGraph, edges: Path) -> float:
-    """What a path costs: its weights added from the left, or its hops."""
+    """Add the costs of a path: its weights from the left, or its hops."""
     if graph.weigh is None:
         return len(edges)
     return float(sum(graph.weigh(np.array(edges, dtype=np.int64)).tolist()))
@@ -229,9 +233,9 @@ def find_best(
         shortest = find_shortest(graph, start, end, high)
         if shortest is None:
             return []
-        found = list(shortest.first(count)) if shortest.hops >= low else []
-        if len(found) == count:
-            return found
+        routes = list(shortest.first(count)) if shortest.hops >= low else []
+        if len(routes) == count:
+            return routes
     return _Deviations(graph, start, end, high).list(low, count)
 
 
@@ -239,7 +243,7 @@ _Ordered = tuple[float, int, tuple[object, ...], int, Route]
 
 
 class _Deviations:
-    """The best paths by Yen's way: each next one leaves a path before it at some node, by an edge not taken there."""
+    """The best paths by Yen's algorithm: each next path leaves an earlier path at some node, by a new edge."""
 
     def __init__(self, graph: PathGraph, start: int, end: int, high: int) -> None:
         self._graph, self._end, self._high = graph, end, high
@@ -249,14 +253,14 @@ class _Deviations:
         self._push((start,), ())
 
     def list(self, low: int, count: int) -> list[Route]:
-        """The first paths of at least `low` hops."""
-        found: list[Route] = []
+        """List the first paths of at least `low` hops."""
+        routes: list[Route] = []
         tried = 0
-        while self._waiting and len(found) < count:
+        while self._waiting and len(routes) < count:
             check_cancelled()
             *_, shared, route = heapq.heappop(self._waiting)
-            found += [route] if len(route.edges) >= low else []
-            self._wanted = count - len(found) if low <= 1 else 0
+            routes += [route] if len(route.edges) >= low else []
+            self._wanted = count - len(routes) if low <= 1 else 0
             tried += 1
             if tried > PATHS_TRIED_MAX:
                 raise ResourceLimit(
@@ -269,10 +273,10 @@ class _Deviations:
                 self._taken[route.edges[:at]].add(route.edges[at])
                 if self._wanted or low > 1:
                     self._push(route.nodes[: at + 1], route.edges[:at])
-        return found
+        return routes
 
     def _push(self, nodes: tuple[int, ...], edges: Path) -> None:
-        """Find the best path that begins so and goes on by an edge that no path before it took."""
+        """Find the best path with these first nodes that goes on by an edge that no earlier path took."""
         barred = Barred(nodes=nodes[:-1], edges=frozenset(self._taken[edges]))
         rest = self._find(nodes[-1], self._limit() - len(edges), barred)
         if rest is None:
@@ -284,7 +288,7 @@ class _Deviations:
         heapq.heappush(self._waiting, (cost, len(path), names, len(edges), route))
 
     def _limit(self) -> int:
-        """How many hops a path may have that is still wanted: no more than the worst of those at hand that suffice."""
+        """Bound the hops of a further path: if enough paths wait, by the hops of the last path that is needed."""
         if self._graph.weigh is not None or not 0 < self._wanted <= len(self._waiting):
             return self._high
         return min(self._high, heapq.nsmallest(self._wanted, self._waiting)[-1][1])
@@ -292,5 +296,5 @@ class _Deviations:
     def _find(self, node: int, high: int, barred: Barred) -> Route | None:
         if self._graph.weigh is not None:
             return find_cheapest(self._graph, node, self._end, high, barred)
-        found = find_shortest(self._graph, node, self._end, high, barred)
-        return None if found is None else next(found.first(1))
+        shortest = find_shortest(self._graph, node, self._end, high, barred)
+        return None if shortest is None else next(shortest.first(1))

@@ -34,8 +34,8 @@ _SLACK = 1e-9
 class PathGraph:
     """The edges that paths may take: forward as a traversal is written, and back.
 
-    `rank` orders edges by their ids, among those that it is given; `names` gives what orders them among all; `weigh`
-    gives their costs.
+    `rank` orders edges by their ids, among the edges of one call; `names` returns keys that order them among all edges;
+    `weigh` returns their costs.
     """
 
     forward: Step
@@ -48,18 +48,18 @@ class PathGraph:
 
     @property
     def width(self) -> int:
-        """How many cells the nodes of one origin take."""
+        """The number of cells that the nodes of one origin take."""
         return self.slots.size + 1
 
     def block(self) -> int:
-        """How many origins one search may start from, so that its cells fit in memory."""
+        """Count the origins that one search may start from, so that its cells fit in memory."""
         cells = REACH_CELLS if self.weigh is None else REACH_CELLS // 8
         return max(1, cells // self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The labels of paths with as many hops: where each begins and ends, its last edge, and the label before it."""
+    """The labels of paths of equal length: the ends of each path, its last edge, and the label before it."""
 
     origins: Integers
     nodes: RowIds
@@ -78,10 +78,10 @@ class Layer:
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        return sum(one.nbytes for one in self.arrays)
+        return sum(array.nbytes for array in self.arrays)
 
     def take(self, offsets: Integers | Mask) -> "Layer":
-        """Some of the labels."""
+        """Select some of the labels."""
         return Layer(
             origins=self.origins[offsets],
             nodes=self.nodes[offsets],
@@ -94,9 +94,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """The one target of a search: a path that costs more than `most` is not wanted.
+    """The one target of a search: a path that costs more than `most` is discarded.
 
-    `rest` is what the way from each node to the target costs at least.
+    `rest` holds the least cost from each node to the target.
     """
 
     target: int
@@ -106,7 +106,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barred:
-    """What a path must avoid: nodes, and edges for its first hop."""
+    """The nodes that a path must avoid, and the edges that its first hop must avoid."""
 
     nodes: tuple[int, ...] = ()
     edges: frozenset[int] = frozenset()
@@ -125,7 +125,7 @@ class Found:
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        return sum(one.nbytes for one in self.layers)
+        return sum(layer.nbytes for layer in self.layers)
 
 
 def search(
@@ -141,30 +141,30 @@ def search(
     """Find the best path of up to `high` hops from every origin to every node.
 
     A label is kept if no path with fewer hops is as good; a better path replaces it in a later layer. With
-    `backward` the paths lead from the nodes to the origins. A search that is not `ranked` finds what paths cost, but any of
-    those that are equally good.
+    `backward` the paths lead from the nodes to the origins. A search that is not `ranked` finds the costs of paths, but
+    any of several equally good paths.
     """
     step = graph.back if backward else graph.forward
     first = _begin(graph, origins)
     best = _Best(graph, len(origins))
     best.improve(graph.slots.of(origins) + first.origins * graph.width, first.costs)
     best.bar(graph.slots.of(np.array(barred.nodes, dtype=np.int64)))
-    found = Found([first], first.take(no_row_ids()))
-    most = np.inf if aim is None else aim.most
+    tree = Found([first], first.take(no_row_ids()))
+    cost_max = np.inf if aim is None else aim.most
     for hop in range(1, high + 1):
         check_cancelled()
-        front = found.layers[-1]
+        front = tree.layers[-1]
         candidates = _step(graph, step, front)
         count_columns(candidates.arrays)
         if hop == 1 and barred.edges:
             candidates = candidates.take(~np.isin(candidates.edges, list(barred.edges)))
         if hop == 1:
-            found.loops = _find_loops(graph, candidates, origins)
+            tree.loops = _find_loops(graph, candidates, origins)
         cells = candidates.origins * graph.width + graph.slots.of(candidates.nodes)
-        kept = best.is_better(cells, candidates.costs)
+        mask = best.is_better(cells, candidates.costs)
         if aim is not None and candidates.costs is not None:
-            kept &= candidates.costs + aim.rest[graph.slots.of(candidates.nodes)] <= most
-        candidates, cells = candidates.take(kept), cells[kept]
+            mask &= candidates.costs + aim.rest[graph.slots.of(candidates.nodes)] <= cost_max
+        candidates, cells = candidates.take(mask), cells[mask]
         if not len(cells):
             break
         graph.store.spend(candidates.nbytes)
@@ -174,13 +174,13 @@ def search(
         best.improve(layer.origins * graph.width + graph.slots.of(layer.nodes), layer.costs)
         if aim is not None and layer.costs is not None:
             arrived = layer.costs[layer.nodes == aim.target]
-            most = min(most, loosen(arrived.min())) if len(arrived) else most
-        found.layers.append(layer)
-    return found
+            cost_max = min(cost_max, loosen(arrived.min())) if len(arrived) else cost_max
+        tree.layers.append(layer)
+    return tree
 
 
 def loosen(cost: Any) -> float:
-    """A bound that also lets a cost pass which is greater by rounding alone."""
+    """Return a bound that also lets pass a cost that is greater by rounding alone."""
     return float(cost) * (1 + _SLACK)
 
 
@@ -196,7 +196,7 @@ def _begin(graph: PathGraph, origins: RowIds) -> Layer:
 
 
 def _step(graph: PathGraph, step: Step, front: Layer) -> Layer:
-    """All labels one hop further."""
+    """Extend all labels by one hop."""
     walk = step(front.nodes).walk(front.nodes)
     assert walk.edges is not None, "paths are searched by edge"
     costs = None
@@ -214,7 +214,7 @@ def _step(graph: PathGraph, step: Step, front: Layer) -> Layer:
 
 
 def _find_loops(graph: PathGraph, candidates: Layer, origins: RowIds) -> Layer:
-    """The loops at the origins, the best of each first."""
+    """List the loops at the origins, the best of each first."""
     loops = candidates.take(np.flatnonzero(candidates.nodes == origins[candidates.origins]))
     keys: list[npt.NDArray[Any]] = [graph.rank(loops.edges)]
     if loops.costs is not None:
@@ -240,7 +240,7 @@ class _Best:
         return np.asarray(costs < self._costs[cells])
 
     def bar(self, cells: Integers) -> None:
-        """Let nothing be better there."""
+        """Let no label be better in these cells."""
         self.improve(cells, np.full(len(cells), -np.inf))
 
     def improve(self, cells: Integers, costs: Costs | None) -> None:
@@ -264,27 +264,29 @@ def _choose(
     if candidates.costs is not None:
         order = np.lexsort((candidates.costs, cells))
         starts = _find_starts(cells[order])
-        least = np.repeat(order[starts], np.diff(np.append(starts, len(order))))
-        # Only what is as good as the best of its cell is compared by ids, which takes long.
-        kept = (
-            order[candidates.costs[order] == candidates.costs[least]] if ranked else order[starts]
+        cheapest = np.repeat(order[starts], np.diff(np.append(starts, len(order))))
+        # Only labels as good as the best of their cell are compared by ids, which takes long.
+        best = (
+            order[candidates.costs[order] == candidates.costs[cheapest]]
+            if ranked
+            else order[starts]
         )
-        candidates, cells = candidates.take(kept), cells[kept]
+        candidates, cells = candidates.take(best), cells[best]
         if not ranked:
             return candidates
     ranks = graph.rank(candidates.edges)
     before = front.ranks[candidates.parents]
     order = np.lexsort((ranks, cells) if backward else (ranks, before, cells))
     firsts = order[_find_starts(cells[order])]
-    places = count_up(len(firsts))
+    path_ranks = count_up(len(firsts))
     if not backward:
-        places = np.empty(len(firsts), dtype=np.int64)
-        places[np.lexsort((ranks[firsts], before[firsts]))] = count_up(len(firsts))
-    return replace(candidates.take(firsts), ranks=places)
+        path_ranks = np.empty(len(firsts), dtype=np.int64)
+        path_ranks[np.lexsort((ranks[firsts], before[firsts]))] = count_up(len(firsts))
+    return replace(candidates.take(firsts), ranks=path_ranks)
 
 
 def _find_starts(ordered: Integers) -> Integers:
-    """Where each run of equal numbers begins."""
+    """Find the offsets at which runs of equal numbers begin."""
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 
 
@@ -299,51 +301,53 @@ class Labels:
     places: Integers
 
 
-def list_labels(found: Found, low: int, *, weighed: bool) -> Labels:
-    """The labels that are best for their cell, of at least `low` hops; by origin, then hops."""
+def list_labels(tree: Found, low: int, *, weighed: bool) -> Labels:
+    """List the labels that are best for their cell, of at least `low` hops; by origin, then hops."""
     hops = np.concatenate(
-        [np.full(len(one.nodes), n, dtype=np.int64) for n, one in enumerate(found.layers)]
+        [np.full(len(layer.nodes), n, dtype=np.int64) for n, layer in enumerate(tree.layers)]
     )
-    places = np.concatenate([count_up(len(one.nodes)) for one in found.layers])
-    origins = np.concatenate([one.origins for one in found.layers])
-    nodes = np.concatenate([one.nodes for one in found.layers])
-    kept = np.flatnonzero(hops >= low)
+    positions = np.concatenate([count_up(len(layer.nodes)) for layer in tree.layers])
+    origins = np.concatenate([layer.origins for layer in tree.layers])
+    nodes = np.concatenate([layer.nodes for layer in tree.layers])
+    indices = np.flatnonzero(hops >= low)
     if weighed:
-        # A label of a later layer costs less than one before it, or it would not be there.
+        # A label of a later layer costs less than the earlier labels of its cell, or it would not exist.
         last = np.lexsort((-hops, nodes, origins))
         fresh = (nodes[last][1:] != nodes[last][:-1]) | (origins[last][1:] != origins[last][:-1])
-        kept = last[np.concatenate([[True], fresh])]
-        kept = kept[hops[kept] >= low]
-    kept = kept[np.lexsort((nodes[kept], hops[kept], origins[kept]))]
-    return Labels(hops=hops[kept], places=places[kept])
+        indices = last[np.concatenate([[True], fresh])]
+        indices = indices[hops[indices] >= low]
+    indices = indices[np.lexsort((nodes[indices], hops[indices], origins[indices]))]
+    return Labels(hops=hops[indices], places=positions[indices])
 
 
-def find_label(found: Found, node: int) -> Labels:
-    """The best label of the only origin at one node, if there is one."""
-    for hops in range(len(found.layers) - 1, -1, -1):
-        places = np.flatnonzero(found.layers[hops].nodes == node)
-        if len(places):
-            return Labels(hops=np.array([hops], dtype=np.int64), places=places[:1].astype(np.int64))
+def find_label(tree: Found, node: int) -> Labels:
+    """Find the best label of the only origin at one node, if there is one."""
+    for hops in range(len(tree.layers) - 1, -1, -1):
+        positions = np.flatnonzero(tree.layers[hops].nodes == node)
+        if len(positions):
+            return Labels(
+                hops=np.array([hops], dtype=np.int64), places=positions[:1].astype(np.int64)
+            )
     return Labels(hops=no_row_ids(), places=no_row_ids())
 
 
-def read_ends(found: Found, labels: Labels) -> tuple[Integers, RowIds]:
-    """The origin and the node of every label."""
+def read_ends(tree: Found, labels: Labels) -> tuple[Integers, RowIds]:
+    """Read the origin and the node of every label."""
     origins = np.empty(len(labels.hops), dtype=np.int64)
     nodes = np.empty(len(labels.hops), dtype=np.int64)
     for hops in np.unique(labels.hops):
         rows = labels.hops == hops
-        layer, places = found.layers[hops], labels.places[rows]
-        origins[rows], nodes[rows] = layer.origins[places], layer.nodes[places]
+        layer, positions = tree.layers[hops], labels.places[rows]
+        origins[rows], nodes[rows] = layer.origins[positions], layer.nodes[positions]
     return origins, nodes
 
 
-def store_labels(found: Found, labels: Labels, store: PathStore, *, backward: bool) -> RowIds:
-    """Store the paths of labels and give their numbers."""
+def store_labels(tree: Found, labels: Labels, store: PathStore, *, backward: bool) -> RowIds:
+    """Store the paths of labels and return their numbers."""
     numbers = np.empty(len(labels.hops), dtype=np.int64)
     for hops in np.unique(labels.hops):
         rows = np.flatnonzero(labels.hops == hops)
-        nodes, edges = trace(found.layers, int(hops), labels.places[rows])
+        nodes, edges = trace(tree.layers, int(hops), labels.places[rows])
         if backward:
             nodes, edges = nodes[:, ::-1], edges[:, ::-1]
         numbers[rows] = store_matrix(nodes, edges, store)
@@ -357,16 +361,19 @@ def store_matrix(nodes: Integers, edges: Integers, store: PathStore) -> RowIds:
 
 
 def trace(
-    layers: Sequence[Layer], hops: int, places: Integers
+    layers: Sequence[Layer], hops: int, positions: Integers
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The nodes and the edges of the paths of labels of one layer, a row each, from the origin on."""
-    nodes = np.empty((len(places), hops + 1), dtype=np.int64)
-    edges = np.empty((len(places), hops), dtype=np.int64)
+    """Trace the labels of one layer to their origins: the nodes and the edges of their paths, from the origin on.
+
+    Each path is a row.
+    """
+    nodes = np.empty((len(positions), hops + 1), dtype=np.int64)
+    edges = np.empty((len(positions), hops), dtype=np.int64)
     for at in range(hops, 0, -1):
         layer = layers[at]
-        nodes[:, at], edges[:, at - 1] = layer.nodes[places], layer.edges[places]
-        places = layer.parents[places]
-    nodes[:, 0] = layers[0].nodes[places]
+        nodes[:, at], edges[:, at - 1] = layer.nodes[positions], layer.edges[positions]
+        positions = layer.parents[positions]
+    nodes[:, 0] = layers[0].nodes[positions]
     return nodes, edges
 
 
@@ -374,23 +381,23 @@ def trace(
 
 
 def store_all(
-    graph: PathGraph, found: Found, labels: Labels, *, backward: bool
+    graph: PathGraph, tree: Found, labels: Labels, *, backward: bool
 ) -> tuple[Integers, RowIds]:
-    """Store every path with as few hops as a label has, by edge ids, and give the row of its label and its number."""
-    distance = np.full(len(found.layers[0].nodes) * graph.width, _FAR, dtype=np.uint16)
-    for hops, layer in enumerate(found.layers):
+    """Store every path with as few hops as a label has, by edge ids; return the row of its label and its number."""
+    distance = np.full(len(tree.layers[0].nodes) * graph.width, _FAR, dtype=np.uint16)
+    for hops, layer in enumerate(tree.layers):
         distance[layer.origins * graph.width + graph.slots.of(layer.nodes)] = hops
-    origins, nodes = read_ends(found, labels)
+    origins, nodes = read_ends(tree, labels)
     rows, numbers = [no_row_ids()], [no_row_ids()]
     for hops in np.unique(labels.hops).tolist():
-        chosen = np.flatnonzero(labels.hops == hops)
+        indices = np.flatnonzero(labels.hops == hops)
         of_label, on_way, edges = _walk_back(
-            graph, distance, origins[chosen], nodes[chosen], hops, backward=backward
+            graph, distance, origins[indices], nodes[indices], hops, backward=backward
         )
         if not backward:
             on_way, edges = on_way[:, ::-1], edges[:, ::-1]
         order = _order_paths(graph, of_label, edges)
-        rows.append(chosen[of_label[order]])
+        rows.append(indices[of_label[order]])
         numbers.append(store_matrix(on_way[order], edges[order], graph.store))
     return np.concatenate(rows), np.concatenate(numbers)
 
@@ -413,17 +420,17 @@ def _walk_back(
     edges = np.empty((len(nodes), 0), dtype=np.int64)
     for left in range(hops - 1, -1, -1):
         check_cancelled()
-        here = on_way[:, -1]
-        walk = step(here).walk(here)
+        tips = on_way[:, -1]
+        walk = step(tips).walk(tips)
         assert walk.edges is not None, "paths are searched by edge"
         cells = origins[rows[walk.rows]] * graph.width + graph.slots.of(walk.targets)
         nearer = np.flatnonzero(distance[cells] == left)
-        taken = walk.rows[nearer]
+        parents = walk.rows[nearer]
         size = on_way.nbytes + edges.nbytes
         graph.store.spend(16 * len(nearer) * (hops - left + 1))
-        rows = rows[taken]
-        on_way = np.column_stack([on_way[taken], walk.targets[nearer]])
-        edges = np.column_stack([edges[taken], walk.edges[nearer]])
+        rows = rows[parents]
+        on_way = np.column_stack([on_way[parents], walk.targets[nearer]])
+        edges = np.column_stack([edges[parents], walk.edges[nearer]])
         graph.store.release(size)
     graph.store.release(on_way.nbytes + edges.nbytes)
     return rows, on_way, edges

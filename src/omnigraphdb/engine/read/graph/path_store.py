@@ -25,7 +25,7 @@ class PathStore:
         self._edges = no_row_ids()
 
     def spend(self, size: int) -> None:
-        """Count memory of a search and of its paths, or refuse what passes the bound."""
+        """Count memory of a search and of its paths, or refuse a size beyond the bound."""
         self._bytes += size
         if self._bytes > self._bytes_max:
             raise ResourceLimit(
@@ -38,12 +38,12 @@ class PathStore:
         self._memory.take(size)
 
     def release(self, size: int) -> None:
-        """Give back the memory of a search that has ended."""
+        """Release the memory of a search that has ended."""
         self._bytes -= size
         self._memory.give_back(size)
 
     def add(self, hops: Integers, nodes: RowIds, edges: RowIds) -> RowIds:
-        """Add paths one after the other and give their numbers; a path has one node more than edges."""
+        """Add paths one after the other and return their numbers; a path has one node more than edges."""
         self.spend(hops.nbytes + nodes.nbytes + edges.nbytes)
         first = len(self._hops)
         longest = max(self._nodes.nbytes, self._edges.nbytes)
@@ -55,27 +55,27 @@ class PathStore:
 
     def hops(self, numbers: RowIds) -> Integers:
         """Count the edges of each path; -1 for no path."""
-        found = np.full(len(numbers), ABSENT, dtype=np.int64)
+        counts = np.full(len(numbers), ABSENT, dtype=np.int64)
         present = numbers != ABSENT
-        found[present] = self._hops[numbers[present]]
-        return found
+        counts[present] = self._hops[numbers[present]]
+        return counts
 
     def edges(self, numbers: RowIds) -> tuple[Integers, RowIds]:
-        """The edges of paths, one path after the other: the row of each, and the edge."""
+        """List the edges of paths, one path after the other: the row of each, and the edge."""
         ends = np.cumsum(self._hops)
         return self._list(numbers, ends - self._hops, 0, self._edges)
 
     def nodes(self, numbers: RowIds) -> tuple[Integers, RowIds]:
-        """The nodes of paths, one path after the other: the row of each, and the node."""
+        """List the nodes of paths, one path after the other: the row of each, and the node."""
         ends = np.cumsum(self._hops + 1)
         return self._list(numbers, ends - self._hops - 1, 1, self._nodes)
 
     def _list(
-        self, numbers: RowIds, starts: Integers, more: int, held: RowIds
+        self, numbers: RowIds, starts: Integers, more: int, row_ids: RowIds
     ) -> tuple[Integers, RowIds]:
         present = np.flatnonzero(numbers != ABSENT)
-        chosen = numbers[present]
-        if not len(chosen):
+        present_numbers = numbers[present]
+        if not len(present_numbers):
             return no_row_ids(), no_row_ids()
-        rows, places = lay_out_runs(starts[chosen], self._hops[chosen] + more)
-        return present[rows], held[places]
+        rows, positions = lay_out_runs(starts[present_numbers], self._hops[present_numbers] + more)
+        return present[rows], row_ids[positions]

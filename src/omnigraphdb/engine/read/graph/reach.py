@@ -27,7 +27,7 @@ _DENSE = 8
 
 
 def reach_block(nodes: Entities) -> int:
-    """How many sources one search may start from, so that its marks fit in memory."""
+    """Count the sources that one search may start from, so that its marks fit in memory."""
     return max(1, REACH_CELLS // max(len(nodes), 1))
 
 
@@ -39,11 +39,11 @@ def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) ->
     """
     sources = sources[sources != ABSENT]
     origins, nodes = count_up(len(sources)), sources
-    found: list[tuple[Integers, RowIds]] = []
+    parts: list[tuple[Integers, RowIds]] = []
     visited: Visited | None = None
     memory = HeldBytes()
     if low == 0:
-        found.append((origins, nodes))
+        parts.append((origins, nodes))
     for hop in range(1, high + 1):
         check_cancelled()
         adjacency = step(nodes)
@@ -52,7 +52,7 @@ def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) ->
         if visited is None:
             if low == 1:
                 loops = nodes == sources[origins]
-                found.append((origins[loops], nodes[loops]))
+                parts.append((origins[loops], nodes[loops]))
             visited = Visited(adjacency.slots, sources)
             count_columns((visited.marks,))
         origins, nodes = visited.visit(origins, nodes)
@@ -61,11 +61,11 @@ def reach(step: Step, sources: RowIds, low: int, high: int, *, ordered: bool) ->
         if hop >= low:
             # Each hop may be too small for its columns to count, and there may be thousands.
             memory.take(origins.nbytes + nodes.nbytes)
-            found.append((origins, nodes))
+            parts.append((origins, nodes))
     slots = Slots(0, len(sources), sources)
-    with counted_bytes(_GROUPED_BYTES * sum(len(one) for one, _ in found)):
-        near = np.concatenate([one for one, _ in found]) if found else no_row_ids()
-        far = np.concatenate([one for _, one in found]) if found else no_row_ids()
+    with counted_bytes(_GROUPED_BYTES * sum(len(near_part) for near_part, _ in parts)):
+        near = np.concatenate([near_part for near_part, _ in parts]) if parts else no_row_ids()
+        far = np.concatenate([far_part for _, far_part in parts]) if parts else no_row_ids()
         if not ordered:
             return group_pairs(slots, sources[near], far)
         return compress(slots, Ends(near=sources[near], far=far, edges=far), NeighbourUnit.PAIR)

@@ -64,7 +64,7 @@ _log = get_logger(__name__)
 _PATCH_PART = 16
 """An adjacency is patched if the added and moved edges are fewer than one in this many."""
 _TEXT_BYTES = 128
-"""What an edge takes while its ends are looked up, the ids and the integers found; the ids of all nodes are hashed once for each part."""
+"""The bytes of an edge while its ends are looked up: ids and integers; each part hashes the ids of all nodes once."""
 _GONE_MAX = 1_000
 """Up to so many deleted edges are removed one by one; with more of them the adjacency is built again."""
 
@@ -78,11 +78,11 @@ class Topology:
     targets: Entities
 
     def adjacency(self, direction: Direction, unit: NeighbourUnit) -> Adjacency:
-        """The adjacency of all nodes in a direction."""
+        """Return the adjacency of all nodes in a direction."""
         key, family = self._names(direction, unit)
-        held: CachedAdjacency | None = self.edges.cache.peek(key)
-        if held is not None:
-            return held.adjacency
+        cached: CachedAdjacency | None = self.edges.cache.peek(key)
+        if cached is not None:
+            return cached.adjacency
         previous = self.edges.cache.latest(family)
         stored = None if self._is_patchable(previous) else self._find_stored(unit)
         if stored is not None and direction is Direction.OUT:
@@ -93,18 +93,18 @@ class Topology:
                 return self._reverse(stored, direction)
             return self._patch(previous, direction, unit) or self._build(direction, unit)
 
-        kept: CachedAdjacency = self.edges.cache.get(
-            key, make, lambda one: one.adjacency.nbytes, family
+        loaded: CachedAdjacency = self.edges.cache.get(
+            key, make, lambda built: built.adjacency.nbytes, family
         )
-        return kept.adjacency
+        return loaded.adjacency
 
     def cached(self, direction: Direction, unit: NeighbourUnit) -> Adjacency | None:
-        """The adjacency of all nodes in a direction, if cached."""
-        found: CachedAdjacency | None = self.edges.cache.peek(self._names(direction, unit)[0])
-        return None if found is None else found.adjacency
+        """Return the adjacency of all nodes in a direction, if cached."""
+        cached: CachedAdjacency | None = self.edges.cache.peek(self._names(direction, unit)[0])
+        return None if cached is None else cached.adjacency
 
     def counted(self, direction: Direction, unit: NeighbourUnit) -> Adjacency | None:
-        """The number of neighbours of all nodes against the direction of edges, if the outward adjacency has them.
+        """Count the neighbours of all nodes against the direction of edges, if the outward adjacency is stored.
 
         The result is an adjacency without targets: only its degrees may be asked for.
         """
@@ -116,7 +116,7 @@ class Topology:
         return self.edges.cache.get(
             (self._names(direction, unit)[0], "counted"),
             lambda: count_targets(out.adjacency, self._slots(direction)),
-            lambda one: one.nbytes,
+            lambda counts: counts.nbytes,
         )
 
     def is_near(self, direction: Direction, unit: NeighbourUnit) -> bool:
@@ -152,11 +152,11 @@ class Topology:
         def read() -> Iterator[Ends]:
             nonlocal dangling
             for ends in self.ends.stream(max(bytes_max // _TEXT_BYTES, LOOKUP_VALUES_MAX + 1)):
-                whole, some = drop_dangling(ends)
-                dangling = dangling or some
-                yield whole.oriented(direction)
-                # Allocators keep what they freed, and every part would come on top of the one before.
-                del ends, whole
+                complete, has_dropped = drop_dangling(ends)
+                dangling = dangling or has_dropped
+                yield complete.oriented(direction)
+                # Allocators keep freed memory, so that every part would come on top of the part before.
+                del ends, complete
                 release_freed()
 
         built = build_in_parts(self._slots(direction), read(), unit, bytes_max)
@@ -182,17 +182,17 @@ class Topology:
         return make_slots(self.near(direction).row_offsets)
 
     def near(self, direction: Direction) -> Entities:
-        """The nodes from which a walk in a direction starts."""
+        """Return the nodes from which a walk in a direction starts."""
         return self.targets if direction is Direction.IN else self.sources
 
     def far(self, direction: Direction) -> Entities:
-        """The nodes to which a walk in a direction leads."""
+        """Return the nodes to which a walk in a direction leads."""
         return self.sources if direction is Direction.IN else self.targets
 
-    # ---- from the file beside the table
+    # ---- from the file of the table
 
     def store(self) -> int:
-        """Keep the outward adjacency in a file beside the table, unless the one there serves; gives its bytes."""
+        """Store the outward adjacency in the file of the table, unless the present file serves; return its bytes."""
         if len(self.edges) < ADJACENCY_FILE_ROWS_MIN or self._find_stored(NeighbourUnit.PAIR):
             return 0
         data = encode_adjacency(self._build(Direction.OUT, NeighbourUnit.PAIR))
@@ -200,26 +200,28 @@ class Topology:
         return len(data)
 
     def has_stored(self, unit: NeighbourUnit) -> bool:
-        """Whether the file beside the table serves; it is read, and its adjacency cached."""
+        """Whether the file of the table serves; it is read, and its adjacency cached."""
         return self._find_stored(unit) is not None
 
     def _find_stored(self, unit: NeighbourUnit) -> CachedAdjacency | None:
-        """Find the outward adjacency of pairs by the file beside the table, if this version differs little from it."""
+        """Find the outward adjacency of pairs by the file of the table, if this version differs little from it."""
         if unit is not NeighbourUnit.PAIR or len(self.edges) < ADJACENCY_FILE_ROWS_MIN:
             return None
         key, family = self._names(Direction.OUT, unit)
         cache, missing = self.edges.cache, (key, "no file")
-        held: CachedAdjacency | None = cache.peek(key)
-        if held is not None or cache.peek(missing):
-            return held
-        read = self._read_stored()
-        found = (
-            read if read is None or self._is_of(read) else self._patch(read, Direction.OUT, unit)
+        cached: CachedAdjacency | None = cache.peek(key)
+        if cached is not None or cache.peek(missing):
+            return cached
+        stored = self._read_stored()
+        current = (
+            stored
+            if stored is None or self._is_of(stored)
+            else self._patch(stored, Direction.OUT, unit)
         )
-        if found is None:
+        if current is None:
             cache.keep(missing, True, 100)
             return None
-        return cache.get(key, lambda: found, lambda one: one.adjacency.nbytes, family)
+        return cache.get(key, lambda: current, lambda loaded: loaded.adjacency.nbytes, family)
 
     def _read_stored(self) -> CachedAdjacency | None:
         path = self.edges.layout.path
@@ -228,19 +230,19 @@ class Topology:
         data = self.edges.tables.read_beside(path, FILE_NAME, mapped=mapped)
         if data is None:
             return None
-        found = decode_adjacency(data, self.edges.cache, mapped=mapped)
-        if found is None or found.edges.path != path:
-            # The file is a copy of what the table says, so that a reader does without it.
+        stored = decode_adjacency(data, self.edges.cache, mapped=mapped)
+        if stored is None or stored.edges.path != path:
+            # The file only repeats the table, so that a reader does without it.
             _log.warning("adjacency_file.refused", table=path)
             record(Cost.ADJACENCY_FILES_REFUSED)
             return None
         record(Cost.ADJACENCY_FILES_READ)
-        return found
+        return stored
 
-    def _is_of(self, kept: CachedAdjacency) -> bool:
-        """Whether an adjacency was made of exactly these versions."""
+    def _is_of(self, cached: CachedAdjacency) -> bool:
+        """Whether an adjacency was built from exactly these versions."""
         mine = self.edges.layout, self.sources.layout, self.targets.layout
-        return mine == (kept.edges, kept.sources, kept.targets)
+        return mine == (cached.edges, cached.sources, cached.targets)
 
     def _reverse(self, out: CachedAdjacency, direction: Direction) -> CachedAdjacency:
         """Make the adjacency of another direction from the outward one; no id is read."""
@@ -261,26 +263,26 @@ class Topology:
         if not slots.extends(adjacency.slots):
             return None
         try:
-            more, gone = self._find_moved_edges(
+            added, deleted = self._find_moved_edges(
                 previous, compare_layouts(previous.edges, self.edges.layout)
             )
         except NotFoundError:
             # Cleanup has removed the earlier version.
             return None
-        if len(gone.edges):
-            adjacency = self._remove_deleted(adjacency, gone, direction, unit)
-        whole, dangling = drop_dangling(more)
-        if len(whole.edges) or slots.size != adjacency.slots.size:
-            adjacency = add_edges(adjacency, slots, whole.oriented(direction))
+        if len(deleted.edges):
+            adjacency = self._remove_deleted(adjacency, deleted, direction, unit)
+        complete, dangling = drop_dangling(added)
+        if len(complete.edges) or slots.size != adjacency.slots.size:
+            adjacency = add_edges(adjacency, slots, complete.oriented(direction))
         return self._keep(adjacency, dangling)
 
     def _can_patch(self, previous: CachedAdjacency) -> bool:
         """Whether few edges were added, deleted or rewritten since."""
         change = compare_layouts(previous.edges, self.edges.layout)
-        moved = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
+        changed_rows = sum(fragment.rows for fragment in (*change.lost, *change.fresh))
         return (
             not previous.dangling
-            and moved * _PATCH_PART <= self.edges.layout.rows
+            and changed_rows * _PATCH_PART <= self.edges.layout.rows
             and change.gone <= _GONE_MAX
             and _keeps_nodes(self.sources, previous.sources)
             and _keeps_nodes(self.targets, previous.targets)
@@ -298,9 +300,9 @@ class Topology:
             return fresh, self._find_deleted_edges(previous, change)
         assert previous.entry is not None, "a layout with fragments has an entry"
         before = self.ends.read_fragments(change.lost, previous.entry)
-        gone = before.keep(~contained_in(before, fresh))
+        removed = before.keep(~contained_in(before, fresh))
         return fresh.keep(~contained_in(fresh, before)), join_ends(
-            [gone, self._find_deleted_edges(previous, change)]
+            [removed, self._find_deleted_edges(previous, change)]
         )
 
     def _find_deleted_edges(self, previous: CachedAdjacency, change: LayoutChange) -> Ends:
@@ -309,7 +311,10 @@ class Topology:
             return no_ends()
         before = Entities(self.edges.type, previous.entry, self.edges.tables, self.edges.cache)
         deleted = find_deleted(self.edges.tables, previous.entry, self.edges.entry, change)
-        offsets = [before.layout.starts[old] + found for old, found in deleted.items()]
+        offsets = [
+            before.layout.starts[old] + fragment_offsets
+            for old, fragment_offsets in deleted.items()
+        ]
         edges = before.row_offsets.at(np.concatenate(offsets))
         rows = before.table.take(pa.array(edges.astype(np.uint64)), (SOURCE, TARGET))
         return Ends(
@@ -319,10 +324,10 @@ class Topology:
         )
 
     def _remove_deleted(
-        self, adjacency: Adjacency, gone: Ends, direction: Direction, unit: NeighbourUnit
+        self, adjacency: Adjacency, deleted: Ends, direction: Direction, unit: NeighbourUnit
     ) -> Adjacency:
         """Remove edges; a pair stays if another edge connects it."""
-        ends = gone.oriented(direction)
+        ends = deleted.oriented(direction)
         if unit is NeighbourUnit.PAIR:
             still = self.local(ends.near, direction, NeighbourUnit.PAIR)
             ends = ends.keep(~still.connected(ends.near, ends.far))
@@ -334,27 +339,27 @@ class Topology:
         """Estimate the cost of a hop from some nodes through the indexes, including the rows that no index covers."""
         edges = nodes * len(self.edges) // max(len(self.near(direction)), 1)
         ways = _split_directions(direction)
-        uncovered = sum(self.edges.uncovered_rows(_name(one), IndexKind.BTREE) for one in ways)
+        uncovered = sum(self.edges.uncovered_rows(_name(way), IndexKind.BTREE) for way in ways)
         return len(ways) * costs.hop(edges, len(self.edges)) + uncovered * costs.SCANNED_ROW
 
     def local(self, nodes: RowIds, direction: Direction, unit: NeighbourUnit) -> Adjacency:
         """Build the adjacency of some nodes through the indexes of the edge table."""
-        known = np.unique(nodes[nodes != ABSENT])
-        slots = Slots(0, len(known), known)
-        parts = [self._look_up_edges(known, one) for one in _split_directions(direction)]
+        distinct_nodes = np.unique(nodes[nodes != ABSENT])
+        slots = Slots(0, len(distinct_nodes), distinct_nodes)
+        parts = [self._look_up_edges(distinct_nodes, way) for way in _split_directions(direction)]
         ends, _ = drop_dangling(_join_both_ways(parts))
         return compress(slots, ends, unit)
 
-    def _look_up_edges(self, known: RowIds, direction: Direction) -> Ends:
+    def _look_up_edges(self, nodes: RowIds, direction: Direction) -> Ends:
         name, other = _name(direction), _name(_TURNED[direction])
-        texts = self.near(direction).id_texts(known)
-        if not len(self.edges) or not len(known):
+        texts = self.near(direction).id_texts(nodes)
+        if not len(self.edges) or not len(nodes):
             nothing = np.empty(0, dtype=np.int64)
             return Ends(near=nothing, far=nothing, edges=nothing)
         rows = self.edges.table.lookup(name, texts, (SOURCE, TARGET), row_id=True)
         offsets = pc.index_in(column(rows, name), value_set=texts).to_numpy(zero_copy_only=False)
         return Ends(
-            near=known[offsets.astype(np.int64)],
+            near=nodes[offsets.astype(np.int64)],
             far=self.far(direction).row_ids_of(column(rows, other)),
             edges=column(rows, ROW_ID).to_numpy(zero_copy_only=False).astype(np.int64),
         )

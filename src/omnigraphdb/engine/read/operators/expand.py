@@ -34,7 +34,7 @@ def expand(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bin
 
 
 def empty_result(operator: Expand | FindPaths, bindings: Bindings) -> Bindings:
-    """What a walk gives for no rows."""
+    """Return the result of a walk from no rows."""
     rows = bindings.only(operator.keep)
     for name in operator.binds:
         if operator.keep is None or name in operator.keep:
@@ -48,7 +48,7 @@ def empty_result(operator: Expand | FindPaths, bindings: Bindings) -> Bindings:
 def _find_adjacencies(
     operator: Expand, unit: NeighbourUnit, bindings: Bindings, reader: Reader
 ) -> Iterator[tuple[Bindings, Adjacency]]:
-    """Find the neighbours of the sources within the wanted distances."""
+    """Find the neighbours of the sources within the bounds of hops."""
     low, high = read_bounds(operator, reader)
     steps = make_steps(operator, high, reader)
     if low == high == 1:
@@ -59,10 +59,16 @@ def _find_adjacencies(
     size = reach_block(steps.near)
     for start in range(0, max(bindings.rows, 1), size):
         part = bindings.slice(start, start + size)
-        known = np.unique(part.columns[operator.source])
+        distinct_sources = np.unique(part.columns[operator.source])
         yield (
             part,
-            reach(lambda nodes: steps.of(nodes, unit), known, low, high, ordered=operator.closes),
+            reach(
+                lambda nodes: steps.of(nodes, unit),
+                distinct_sources,
+                low,
+                high,
+                ordered=operator.closes,
+            ),
         )
 
 
@@ -106,7 +112,7 @@ def _is_unseen(operator: Expand) -> bool:
 
 
 def _only_counts(operator: Expand) -> bool:
-    """Whether the numbers of neighbours are all that one hop needs."""
+    """Whether one hop needs only the numbers of neighbours."""
     return not operator.closes and operator.edge_variable is None and _is_unseen(operator)
 
 
@@ -130,8 +136,8 @@ def _count_matches(operator: Expand, degrees: Integers, bindings: Bindings) -> B
         case Multiplicity.ANY:
             return bindings.keep(degrees > 0)
         case Multiplicity.COUNTED:
-            some = degrees > 0
-            return bindings.keep(some).weighted(degrees[some])
+            mask = degrees > 0
+            return bindings.keep(mask).weighted(degrees[mask])
         case Multiplicity.EACH:
             return bindings.take(np.repeat(count_up(bindings.rows), degrees))
 
@@ -142,17 +148,17 @@ def _walk_by_edge(operator: Expand, adjacency: Adjacency, bindings: Bindings) ->
     assert operator.edge_variable is not None
     assert edges is not None
     if operator.closes:
-        same = targets == bindings.columns[operator.target][rows]
-        rows, targets, edges = rows[same], targets[same], edges[same]
-    walked = bindings.only(operator.keep).take(rows)
-    fresh = {operator.edge_variable: edges} if operator.closes else {
+        closing = targets == bindings.columns[operator.target][rows]
+        rows, targets, edges = rows[closing], targets[closing], edges[closing]
+    joined = bindings.only(operator.keep).take(rows)
+    new_columns = {operator.edge_variable: edges} if operator.closes else {
         operator.target: targets,
         operator.edge_variable: edges,
     }  # fmt: skip
-    for name, row_ids in fresh.items():
+    for name, row_ids in new_columns.items():
         if operator.keep is None or name in operator.keep:
-            walked = walked.with_column(name, row_ids)
-    return walked
+            joined = joined.with_column(name, row_ids)
+    return joined
 
 
 # ---- merging equal rows
@@ -174,7 +180,7 @@ def _merge_equal_rows(operator: Expand, rows: Bindings) -> Bindings:
     if int(row_ids.max()) - low > _MERGE_SPARSE * rows.rows or rows.total > _EXACT_MAX:
         return rows
     counts = np.bincount(row_ids - low, weights_of(rows) if rows.weights is not None else None)
-    found = np.flatnonzero(counts)
+    offsets = np.flatnonzero(counts)
     if operator.multiplicity is Multiplicity.ANY:
-        return Bindings({name: found + low}, len(found))
-    return Bindings({name: found + low}, len(found), counts[found].astype(np.int64))
+        return Bindings({name: offsets + low}, len(offsets))
+    return Bindings({name: offsets + low}, len(offsets), counts[offsets].astype(np.int64))

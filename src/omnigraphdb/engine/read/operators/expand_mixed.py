@@ -17,7 +17,7 @@ from omnigraphdb.engine.read.reader import Reader
 _ROW = "#row"
 """The column that numbers the rows before a walk; no variable has such a name."""
 _BLOCK_ROWS = 1 << 16
-"""Rows that are walked from at once: what all types give for them is in memory together."""
+"""The rows from which one step walks: the results of all types for them are in memory together."""
 
 
 def expand_any(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator[Bindings]:
@@ -29,17 +29,17 @@ def expand_any(operator: Expand, bindings: Bindings, reader: Reader) -> Iterator
 
 def _walk_each(operator: Expand, rows: Bindings, reader: Reader) -> Bindings:
     numbered = rows.with_column(_ROW, count_up(rows.rows))
-    found = (
+    tables = (
         _tag_edges(step, table, reader)
         for step in list_steps(operator, reader)
         for table in expand_mixed(step, numbered, reader)
     )
-    whole = concat(list(found))
+    joined = concat(list(tables))
     if operator.edge_variable is None:
         # Two edges of different types between the same nodes are one pair.
-        _, firsts = np.unique(codes(whole, (_ROW, operator.target)), return_index=True)
-        whole = whole.take(firsts)
-    ordered = whole.take(np.argsort(whole.columns[_ROW], kind="stable"))
+        _, firsts = np.unique(codes(joined, (_ROW, operator.target)), return_index=True)
+        joined = joined.take(firsts)
+    ordered = joined.take(np.argsort(joined.columns[_ROW], kind="stable"))
     left = [name for name in ordered.columns if name != _ROW]
     return ordered.only(left).only(operator.keep)
 
@@ -79,17 +79,19 @@ def walk_mixed(
     bindings: Bindings,
     reader: Reader,
 ) -> Iterator[Bindings]:
-    """Walk as between variables of one type, and let those of several types carry the number of their type."""
+    """Walk as between variables of one type; row ids of variables of several types carry the number of their type."""
     edge = reader.snapshot.catalog.edges[split_types(operator.edge)[0]]
     near, far = edge.source, edge.target
     if operator.direction is Direction.IN:
         near, far = far, near
     ends = {operator.source: near} | ({operator.target: far} if operator.closes else {})
-    mixed = {name: one for name, one in ends.items() if reader.is_mixed(name)}
-    reached = {operator.target: far, operator.source: near}
-    both = {name: one for name, one in reached.items() if reader.is_mixed(name)}
-    for table in walk(operator, _narrow(bindings, mixed, reader), reader):
-        yield _widen(table, both, reader)
+    mixed_inputs = {name: type_name for name, type_name in ends.items() if reader.is_mixed(name)}
+    outputs = {operator.target: far, operator.source: near}
+    mixed_outputs = {
+        name: type_name for name, type_name in outputs.items() if reader.is_mixed(name)
+    }
+    for table in walk(operator, _narrow(bindings, mixed_inputs, reader), reader):
+        yield _widen(table, mixed_outputs, reader)
 
 
 def _narrow(bindings: Bindings, types: Mapping[str, str], reader: Reader) -> Bindings:

@@ -35,7 +35,7 @@ def holds(test: Test, rows: Rows, reader: Reader) -> Mask:
     """Mark the rows for which a test is true; unknown counts as not true."""
     if isinstance(test, TextMatch) and isinstance(rows, Bindings):
         return text_mask(test, rows, reader)
-    found = truth(test, make_source(rows, reader))
-    if found.null_count:
-        found = pc.fill_null(found, False)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+    truths = truth(test, make_source(rows, reader))
+    if truths.null_count:
+        truths = pc.fill_null(truths, False)
+    return np.asarray(truths.to_numpy(zero_copy_only=False), dtype=bool)

@@ -28,7 +28,7 @@ from omnigraphdb.values import dataclass
 
 _INTEGER_BYTES: Final = 8
 _CODED_BYTES: Final = 6 * _INTEGER_BYTES
-"""The columns of a row while codes are combined: two codes, their product, what is sorted, its order and its places."""
+"""The columns of a row while codes are combined: two codes, their product, the sorted codes, their order, positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,16 @@ def group(operator: Group, tables: Iterable[Bindings], reader: Reader) -> Groups
     if not all(map(is_mergeable, operator.tallies)):
         tables = [gather(tables)]
     partials = [_group_table(operator, rows, reader).count() for rows in tables]
-    whole = partials[0] if len(partials) == 1 else _combine_partials(operator, partials, reader)
+    combined = partials[0] if len(partials) == 1 else _combine_partials(operator, partials, reader)
     tallies = {
-        one.name: finish_tally(one, whole.counts[one.name], whole.values.get(one.name))
-        for one in operator.tallies
+        tally.name: finish_tally(
+            tally, combined.counts[tally.name], combined.values.get(tally.name)
+        )
+        for tally in operator.tallies
     }
     count_columns(tallies.values())
     keys = {key.name: key.expr for key in operator.keys}
-    return Groups(samples=whole.samples, keys=keys, tallies=tallies)
+    return Groups(samples=combined.samples, keys=keys, tallies=tallies)
 
 
 def _group_table(operator: Group, rows: Bindings, reader: Reader) -> Partial:
@@ -90,16 +92,16 @@ def _group_table(operator: Group, rows: Bindings, reader: Reader) -> Partial:
 def _assign_groups(
     keys: Sequence[Output], rows: Bindings, reader: Reader
 ) -> tuple[Integers | None, Bindings]:
-    """Assign every row to a group and pick one row of every group; None if each row is a group of its own."""
+    """Assign every row to a group and pick one row of every group; None if each row is its own group."""
     if not keys:
         return np.zeros(rows.rows, dtype=np.int64), Bindings({}, 1)
-    wanted = frozenset[str]().union(*(variables_of(key.expr) for key in keys))
-    carried = frozenset[str]().union(*(fields_of(key.expr) for key in keys))
+    variables = frozenset[str]().union(*(variables_of(key.expr) for key in keys))
+    fields = frozenset[str]().union(*(fields_of(key.expr) for key in keys))
     narrow = Bindings(
-        {name: rows.columns[name] for name in sorted(wanted)},
+        {name: rows.columns[name] for name in sorted(variables)},
         rows.rows,
         None,
-        {name: rows.values[name] for name in sorted(carried)},
+        {name: rows.values[name] for name in sorted(fields)},
     )
     with counted_bytes(_INTEGER_BYTES * len(keys) * rows.rows):
         columns = list(_encode_keys(keys, rows, reader))
@@ -128,15 +130,15 @@ def _encode_keys(keys: Sequence[Output], rows: Bindings, reader: Reader) -> Iter
 
 def _combine_codes(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
     """Combine codes to one dense code per row, and find the first row of every code."""
-    found = renumber(columns[0])
+    codes = renumber(columns[0])
     for column in columns[1:]:
-        more = renumber(column)
-        width = int(more.max()) + 1 if rows else 1
-        found = renumber(found * width + more)
-    firsts = np.full(int(found.max()) + 1 if rows else 0, rows, dtype=np.int64)
+        column_codes = renumber(column)
+        width = int(column_codes.max()) + 1 if rows else 1
+        codes = renumber(codes * width + column_codes)
+    firsts = np.full(int(codes.max()) + 1 if rows else 0, rows, dtype=np.int64)
     # NumPy keeps the last write; written backwards, that is the first row of each code.
-    firsts[found[::-1]] = count_up(rows)[::-1]
-    return found, firsts
+    firsts[codes[::-1]] = count_up(rows)[::-1]
+    return codes, firsts
 
 
 # ---- several tables
@@ -146,7 +148,7 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
     """Combine the groups of several tables: add counts and sums, compare extremes."""
     if not partials:
         return _group_table(operator, _empty_bindings(operator), reader)
-    samples = concat([one.samples for one in partials])
+    samples = concat([partial.samples for partial in partials])
     count_columns(samples.arrays)
     codes, firsts = _assign_groups(operator.keys, samples, reader)
     counts: dict[str, Integers] = {}
@@ -155,10 +157,10 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
         name = tally.name
         with counted_bytes(_INTEGER_BYTES * samples.rows):
             counts[name] = sum_weights(
-                codes, np.concatenate([one.counts[name] for one in partials]), firsts.rows
+                codes, np.concatenate([partial.counts[name] for partial in partials]), firsts.rows
             )
         if tally.argument is not None:
-            parts = _unify_types([one.values[name] for one in partials])
+            parts = _unify_types([partial.values[name] for partial in partials])
             merged = Tallied(
                 tally=tally,
                 values=pa.concat_arrays(parts),
@@ -173,7 +175,9 @@ def _combine_partials(operator: Group, partials: Sequence[Partial], reader: Read
 
 def _empty_bindings(operator: Group) -> Bindings:
     read = (variables_of(key.expr) for key in operator.keys)
-    more = (variables_of(one.argument) for one in operator.tallies if one.argument is not None)
+    more = (
+        variables_of(tally.argument) for tally in operator.tallies if tally.argument is not None
+    )
     names = frozenset[str]().union(*read, *more)
     return Bindings({name: no_row_ids() for name in sorted(names)}, 0)
 

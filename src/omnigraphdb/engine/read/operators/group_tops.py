@@ -1,4 +1,4 @@
-"""The first rows of each group: the groups of rows, and the rows that may be among the first of theirs."""
+"""The first rows of each group: the groups of rows, and the rows that may be among the first of their group."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,14 @@ from omnigraphdb.memory import counted_bytes
 from omnigraphdb.values import dataclass
 
 _GROUPED_BYTES = 5 * 8
-"""The columns of a row while it is grouped: two codes, what is sorted, its order, and its place."""
+"""The columns of a row while it is grouped: two codes, the sorted codes, their order, and their positions."""
 _PASSES_MAX = 16
 """Beyond so many rows of a group, sorting all rows costs less than looking for the next value again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Rows by group: `order` lists the rows group by group, each in the order of the rows, None if they stand so."""
+    """Rows by group: `order` lists the rows group by group, in row order; None if the rows have that order."""
 
     order: Integers | None
     sizes: Integers
@@ -34,9 +34,9 @@ class RowGroups:
         numbers = count_up(int(self.sizes.sum())) - np.repeat(starts, self.sizes)
         if self.order is None:
             return numbers
-        places = np.empty_like(numbers)
-        places[self.order] = numbers
-        return places
+        numbers_by_row = np.empty_like(numbers)
+        numbers_by_row[self.order] = numbers
+        return numbers_by_row
 
 
 def group_rows(per: Sequence[Operand], rows: Rows, reader: Reader) -> RowGroups:
@@ -61,7 +61,7 @@ def _encode(expr: Operand, rows: Rows, reader: Reader) -> Integers:
 
 
 def _find_runs(codes: Integers) -> RowGroups | None:
-    """The groups of rows that stand group by group, as a walk leaves them; None if a group comes again."""
+    """Find the groups of rows that follow group by group, as a walk leaves them; None if a group comes again."""
     starts = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
     if len(np.unique(codes[starts])) < len(starts):
         return None
@@ -73,27 +73,30 @@ def _sort_groups(codes: Integers) -> RowGroups:
 
 
 def select_first_each(groups: RowGroups, keys: npt.NDArray[Any], count: int) -> Integers | None:
-    """Select the rows with the `count` least keys of each group, and those that equal the last of them; None for all."""
+    """Select the rows with the `count` least keys of each group, and the rows equal to the last of them; None for all."""
     if not 0 < count <= _PASSES_MAX or not len(keys):
         return None
     ordered = keys if groups.order is None else keys[groups.order]
     within = ordered <= np.repeat(_find_bounds(ordered, groups.sizes, count), groups.sizes)
-    chosen = np.flatnonzero(within)
-    return chosen if groups.order is None else np.sort(groups.order[chosen])
+    positions = np.flatnonzero(within)
+    return positions if groups.order is None else np.sort(groups.order[positions])
 
 
 def _find_bounds(keys: npt.NDArray[Any], sizes: Integers, count: int) -> npt.NDArray[Any]:
-    """The key at a place of each group, its greatest if it has fewer; each pass takes the least value that is left."""
+    """Find the `count`-th least key of each group, or its greatest key if it has fewer.
+
+    Each pass takes the least key that is left.
+    """
     starts = np.cumsum(sizes) - sizes
-    most, left = keys.max(), keys.copy()
+    highest, left = keys.max(), keys.copy()
     bounds = np.minimum.reduceat(left, starts)
-    found = np.zeros(len(sizes), dtype=np.int64)
+    counts = np.zeros(len(sizes), dtype=np.int64)
     for _ in range(count - 1):
-        taken = left == np.repeat(bounds, sizes)
-        found += np.add.reduceat(taken, starts, dtype=np.int64)
-        short = found < count
+        at_bound = left == np.repeat(bounds, sizes)
+        counts += np.add.reduceat(at_bound, starts, dtype=np.int64)
+        short = counts < count
         if not short.any():
             break
-        left[taken] = most
+        left[at_bound] = highest
         bounds = np.where(short, np.minimum.reduceat(left, starts), bounds)
     return bounds

@@ -63,12 +63,12 @@ def _require_small(left: Bindings, right: Bindings) -> None:
 def _pair(left: Bindings, right: Bindings, rows: Integers, offsets: Integers) -> Bindings:
     columns = {name: row_ids[rows] for name, row_ids in left.columns.items()}
     columns |= {name: row_ids[offsets] for name, row_ids in right.columns.items()}
-    values = {name: one.take(pa.array(rows)) for name, one in left.values.items()}
-    values |= {name: one.take(pa.array(offsets)) for name, one in right.values.items()}
+    values = {name: column.take(pa.array(rows)) for name, column in left.values.items()}
+    values |= {name: column.take(pa.array(offsets)) for name, column in right.values.items()}
     paired = Bindings(columns, len(rows), None, values)
-    for side, chosen in ((left, rows), (right, offsets)):
+    for side, indices in ((left, rows), (right, offsets)):
         if side.weights is not None:
-            paired = paired.weighted(side.weights[chosen])
+            paired = paired.weighted(side.weights[indices])
     return paired
 
 
@@ -78,15 +78,15 @@ def _equal_pairs(
     """Find the pairs that satisfy one equality, in the order of the left rows."""
     if not left.rows or not right.rows:
         return no_row_ids(), no_row_ids()
-    mine, right_keys = (
+    left_key, right_key = (
         (test.left, test.right) if _is_of(test.left, left) else (test.right, test.left)
     )
     left_values, right_values = (
-        value_column(mine, left, reader),
-        value_column(right_keys, right, reader),
+        value_column(left_key, left, reader),
+        value_column(right_key, right, reader),
     )
-    known = pa.chunked_array([left_values, right_values]).dictionary_encode().combine_chunks()
-    codes = known.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
+    encoded = pa.chunked_array([left_values, right_values]).dictionary_encode().combine_chunks()
+    codes = encoded.indices.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
     left_codes, right_codes = codes[: len(left_values)], codes[len(left_values) :]
     rows, offsets, _ = match_codes(left_codes, right_codes)
     present = left_codes[rows] != ABSENT
@@ -126,19 +126,19 @@ def semi(operator: Semi, bindings: Bindings, inner: Bindings) -> Bindings:
 
 
 def attach(operator: Attach, bindings: Bindings, inner: Bindings, reader: Reader) -> Bindings:
-    """Give every row what its matches in the inner block come to."""
+    """Add to every row a value of its matches in the inner block: a tally, or whether there are any."""
     counts = _count_by_row_id(operator, bindings, inner)
     if counts is not None:
         return bindings.with_value(operator.name, pa.array(counts))
     left, right = _encode(operator.on, bindings, inner)
     if operator.tally is None:
         return bindings.with_value(operator.name, pa.array(np.isin(left, right)))
-    known, codes = np.unique(right, return_inverse=True)
-    found = _tally_matches(operator.tally, inner, codes.astype(np.int64), len(known), reader)
-    places = np.searchsorted(known, left)
-    missing = places == len(known)
-    missing[~missing] = known[places[~missing]] != left[~missing]
-    values = found.take(pa.array(places, mask=missing))
+    keys, codes = np.unique(right, return_inverse=True)
+    tallies = _tally_matches(operator.tally, inner, codes.astype(np.int64), len(keys), reader)
+    positions = np.searchsorted(keys, left)
+    missing = positions == len(keys)
+    missing[~missing] = keys[positions[~missing]] != left[~missing]
+    values = tallies.take(pa.array(positions, mask=missing))
     if operator.tally.function == "count":
         values = pc.fill_null(values, 0)
     elif operator.tally.function == "collect":
@@ -148,23 +148,26 @@ def attach(operator: Attach, bindings: Bindings, inner: Bindings, reader: Reader
 
 
 def _count_by_row_id(operator: Attach, bindings: Bindings, inner: Bindings) -> Integers | None:
-    """Count the matches of one variable in an array by row id; None for another value, or where such an array would be large."""
+    """Count the matches of one variable in an array by row id.
+
+    None for another value, or if such an array would be large.
+    """
     tally = operator.tally
     if tally is None or tally.function != "count" or tally.argument is not None:
         return None
     if len(operator.on) != 1 or not bindings.rows:
         return None
     left, right = (rows.columns[operator.on[0]] for rows in (bindings, inner))
-    most = int(max(left.max(), right.max(initial=ABSENT)))
-    if most > _ROOM * (len(left) + len(right)) + 1024:
+    highest = int(max(left.max(), right.max(initial=ABSENT)))
+    if highest > _ROOM * (len(left) + len(right)) + 1024:
         return None
-    # An outer variable without an entity has row id -1, and so the first place.
-    counts = sum_weights(right + 1, inner.weights, most + 2)
+    # An outer variable without an entity has row id -1, and so the first cell.
+    counts = sum_weights(right + 1, inner.weights, highest + 2)
     return counts[left + 1]
 
 
 _ROOM = 4
-"""An array by row id has at most so many places for each row."""
+"""An array by row id has at most so many cells for each row."""
 
 
 def _encode(on: tuple[str, ...], bindings: Bindings, inner: Bindings) -> tuple[Integers, Integers]:
@@ -193,16 +196,18 @@ def optional(operator: OptionalJoin, bindings: Bindings, inner: Bindings) -> Bin
     """Join rows with their matches in the inner block, or with no entity."""
     left_values, right_keys = _encode(operator.on, bindings, inner)
     rows, offsets, counts = match_codes(left_values, right_keys)
-    alone = np.flatnonzero(counts == 0)
-    order = np.argsort(np.concatenate([rows, alone]), kind="stable")
-    chosen = np.concatenate([rows, alone])[order]
-    found = np.concatenate([offsets, np.full(len(alone), ABSENT, dtype=np.int64)])[order]
-    joined = bindings.take(chosen)
+    unmatched = np.flatnonzero(counts == 0)
+    order = np.argsort(np.concatenate([rows, unmatched]), kind="stable")
+    left_offsets = np.concatenate([rows, unmatched])[order]
+    inner_offsets = np.concatenate([offsets, np.full(len(unmatched), ABSENT, dtype=np.int64)])[
+        order
+    ]
+    joined = bindings.take(left_offsets)
     for name in operator.binds:
-        joined = joined.with_column(name, _pick(inner.columns[name], found, ABSENT))
+        joined = joined.with_column(name, _pick(inner.columns[name], inner_offsets, ABSENT))
     if inner.weights is None:
         return joined
-    return joined.weighted(_pick(weights_of(inner), found, 1))
+    return joined.weighted(_pick(weights_of(inner), inner_offsets, 1))
 
 
 def _pick(values: RowIds, offsets: Integers, otherwise: int) -> Integers:

@@ -19,21 +19,24 @@ EvaluateEdges = Callable[[Bindings], pa.Array]
 
 
 def path_column(
-    asked: PathValue, numbers: RowIds, reader: Reader, evaluate_edges: EvaluateEdges
+    path_value: PathValue, numbers: RowIds, reader: Reader, evaluate_edges: EvaluateEdges
 ) -> pa.Array:
-    """Compute a value of each path; NULL for no path. `evaluate_edges` computes the argument for the edges of all paths."""
-    if asked.function == "hops":
+    """Compute a value of each path; NULL for no path.
+
+    `evaluate_edges` computes the argument for the edges of all paths.
+    """
+    if path_value.function == "hops":
         return pa.array(reader.paths.hops(numbers), mask=numbers == ABSENT)
-    if asked.function == "nodes":
+    if path_value.function == "nodes":
         rows, nodes = reader.paths.nodes(numbers)
-        name = split_types(reader.plan.by_name[asked.walked].type_name)[0]
+        name = split_types(reader.plan.by_name[path_value.walked].type_name)[0]
         ends = reader.snapshot.nodes(reader.snapshot.catalog.edges[name].source)
         return _list_values(ends.id_texts(nodes), rows, numbers)
     rows, edges = reader.paths.edges(numbers)
-    values = evaluate_edges(Bindings({asked.walked: edges}, len(edges)))
-    if asked.function == "edges":
+    values = evaluate_edges(Bindings({path_value.walked: edges}, len(edges)))
+    if path_value.function == "edges":
         return _list_values(values, rows, numbers)
-    return _aggregate(asked, asked.function, values, rows, numbers, reader)
+    return _aggregate(path_value, path_value.function, values, rows, numbers, reader)
 
 
 def _list_values(values: pa.Array, rows: Integers, numbers: RowIds) -> pa.Array:
@@ -46,7 +49,7 @@ def _list_values(values: pa.Array, rows: Integers, numbers: RowIds) -> pa.Array:
 
 
 def _aggregate(
-    asked: PathValue,
+    path_value: PathValue,
     function: AggregateName,
     values: pa.Array,
     rows: Integers,
@@ -56,10 +59,10 @@ def _aggregate(
     tally = Tally(
         name=function,
         function=function,
-        argument=asked.argument,
-        type=asked.type,
-        distinct=asked.distinct,
-        fraction=asked.fraction,
+        argument=path_value.argument,
+        type=path_value.type,
+        distinct=path_value.distinct,
+        fraction=path_value.fraction,
     )
     tallied = Tallied(
         tally=tally,
@@ -67,12 +70,12 @@ def _aggregate(
         codes=rows,
         weights=None,
         groups=len(numbers),
-        fraction=reader.fraction(asked.fraction),
+        fraction=reader.fraction(path_value.fraction),
     ).present()
-    if asked.distinct:
+    if path_value.distinct:
         tallied = tallied.once()
-    found = finish_tally(tally, *tally_values(tallied))
+    aggregates = finish_tally(tally, *tally_values(tallied))
     missing = numbers == ABSENT
     if not missing.any():
-        return found
-    return pc.if_else(pa.array(missing), pa.scalar(None, found.type), found)
+        return aggregates
+    return pc.if_else(pa.array(missing), pa.scalar(None, aggregates.type), aggregates)

@@ -1,4 +1,4 @@
-"""The weights of paths: what each edge of a walk costs, checked once for all edges that may be walked."""
+"""The weights of paths: the cost of each edge of a walk, checked once for all edges that may be walked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,28 +29,28 @@ _WHOLE_MAX = 2**54
 def read_weights(
     operator: FindPaths, steps: Steps, reader: Reader
 ) -> Callable[[RowIds], Weights] | None:
-    """Make the function that weighs edges; None if paths are compared by hops."""
+    """Return the function that weighs edges; None if paths are compared by hops."""
     by = operator.choice.by
     if by is None:
         return None
     names = split_types(operator.edge)
-    tables = {reader.number_of_edge(one): reader.snapshot.edges(one) for one in names}
-    held = {
-        number: _read_checked(one, number, by.property, operator, steps, reader)
-        for number, one in tables.items()
+    tables = {reader.number_of_edge(name): reader.snapshot.edges(name) for name in names}
+    weights_by_number = {
+        number: _read_checked(table, number, by.property, operator, steps, reader)
+        for number, table in tables.items()
     }
-    kind = np.result_type(*held.values())
+    kind = np.result_type(*weights_by_number.values())
     if not is_mixed(operator.edge):
         ((number, table),) = tables.items()
-        return lambda edges: held[number][table.row_offsets.of(edges)]
+        return lambda edges: weights_by_number[number][table.row_offsets.of(edges)]
 
     def weigh(edges: RowIds) -> Weights:
-        found = np.empty(len(edges), dtype=kind)
+        weights = np.empty(len(edges), dtype=kind)
         numbers = numbers_of(edges)
         for number, table in tables.items():
-            here = numbers == number
-            found[here] = held[number][table.row_offsets.of(untag(edges[here]))]
-        return found
+            mask = numbers == number
+            weights[mask] = weights_by_number[number][table.row_offsets.of(untag(edges[mask]))]
+        return weights
 
     return weigh
 
@@ -58,7 +58,7 @@ def read_weights(
 def _read_checked(
     edges: Entities, number: int, name: str, operator: FindPaths, steps: Steps, reader: Reader
 ) -> Weights:
-    """Read the weights of all edges of a type, in column order, and refuse those that no path can add."""
+    """Read the weights of all edges of a type, in column order, and refuse weights that no path can add."""
 
     def read() -> Weights:
         values = edges.whole(name)
@@ -72,8 +72,8 @@ def _read_checked(
     key = steps.key_of(edges.layout, "weights", name)
     if key is None:
         return read()
-    held: Weights = edges.cache.get(key, read, lambda one: int(one.nbytes))
-    return held
+    weights: Weights = edges.cache.get(key, read, lambda array: int(array.nbytes))
+    return weights
 
 
 def _convert(values: pa.Array, *, is_float: bool) -> Weights:
@@ -94,9 +94,9 @@ def _refuse(
     row_ids = untag(rows.columns[operator.walked])
     first = row_ids[np.argmin(edges.id_ranks(row_ids))][None]
     value = edges.values(name, first)[0].as_py()
-    shown = "NULL" if value is None else value
+    text = "NULL" if value is None else value
     raise QueryError(
-        f"'{name}' of the edge {edges.id_texts(first)[0].as_py()} of {edges.type.name} is {shown}, and the cost of a path "
+        f"'{name}' of the edge {edges.id_texts(first)[0].as_py()} of {edges.type.name} is {text}, and the cost of a path "
         "adds numbers from 0 on; nothing was read",
         code="T68",
         hint=f"leave such edges out: {{… by {name} where {name} >= 0}}",

@@ -62,7 +62,7 @@ def find_paths(operator: FindPaths, bindings: Bindings, reader: Reader) -> Itera
 
 
 def name_algorithm(operator: FindPaths) -> str:
-    """Name how paths are searched."""
+    """Name the algorithm of a search for paths."""
     choice, cost = (
         operator.choice,
         "by hops" if operator.choice.by is None else "by cost over (node, hops)",
@@ -73,17 +73,19 @@ def name_algorithm(operator: FindPaths) -> str:
         return "breadth-first search, then every way back"
     if not operator.closes:
         return f"search {cost} from every start"
-    alone = "from both ends" if choice.by is None else f"{cost}, bounded from the end"
-    return f"search {alone} for up to {PATH_PAIRS_ALONE_MAX} pairs, else {cost} from every start"
+    pair_search = "from both ends" if choice.by is None else f"{cost}, bounded from the end"
+    return (
+        f"search {pair_search} for up to {PATH_PAIRS_ALONE_MAX} pairs, else {cost} from every start"
+    )
 
 
 def _read_path_bounds(operator: FindPaths, reader: Reader) -> tuple[int, int]:
     low, high = read_bounds(operator, reader)
-    most = reader.traversal.path_hops_max
-    if high > most:
+    hops_max = reader.traversal.path_hops_max
+    if high > hops_max:
         raise ResourceLimit(
             f"hops of the path ${operator.choice.variable}",
-            most,
+            hops_max,
             high,
             hint="lower the maximum of hops, or raise OMNIGRAPH_PATH_HOPS_MAX",
         )
@@ -116,9 +118,9 @@ def _open_graph(operator: FindPaths, high: int, reader: Reader) -> PathGraph:
 
 
 def _make_step(steps: Steps) -> Step:
-    """The step of a search; one adjacency serves all its hops if it is in memory."""
-    if (whole := steps.in_memory(NeighbourUnit.EDGE)) is not None:
-        return lambda _: whole
+    """Make the step of a search; one adjacency serves all its hops if it is in memory."""
+    if (adjacency := steps.in_memory(NeighbourUnit.EDGE)) is not None:
+        return lambda _: adjacency
     return lambda nodes: steps.of(nodes, NeighbourUnit.EDGE)
 
 
@@ -127,45 +129,48 @@ def _make_step(steps: Steps) -> Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Paths that were found, by the place of their start, or of their pair of ends, among those that were asked for."""
+    """Paths, each with a key: the position of its start, or of its pair of ends, among those requested."""
 
     keys: Integers
     nodes: RowIds
     paths: RowIds
 
     def take(self, offsets: Integers) -> "Results":
-        """Some of the paths."""
+        """Select some of the paths."""
         return Results(
             keys=self.keys[offsets], nodes=self.nodes[offsets], paths=self.paths[offsets]
         )
 
 
 def _walk(operator: FindPaths, rows: Bindings, finder: "_Finder") -> Bindings:
-    """Give each row the ends of paths from its start, and the paths."""
+    """Join each row with the paths from its start, and with their ends."""
     origins, keys = np.unique(rows.columns[operator.source], return_inverse=True)
-    found = finder.find_from(origins)
-    repeated, places = _repeat(keys, found, len(origins))
-    walked = rows.only(operator.keep).take(repeated)
-    fresh = {operator.target: found.nodes[places], operator.choice.variable: found.paths[places]}
-    return _with_columns(operator, walked, fresh)
+    results = finder.find_from(origins)
+    row_offsets, offsets = _repeat(keys, results, len(origins))
+    joined = rows.only(operator.keep).take(row_offsets)
+    new_columns = {
+        operator.target: results.nodes[offsets],
+        operator.choice.variable: results.paths[offsets],
+    }
+    return _with_columns(operator, joined, new_columns)
 
 
 def _close(operator: FindPaths, rows: Bindings, finder: "_Finder") -> Bindings:
-    """Give each row the paths between its two ends; a row without one is dropped."""
+    """Join each row with the paths between its two ends; a row without a path is dropped."""
     starts, ends = rows.columns[operator.source], rows.columns[operator.target]
     keys = count_up(rows.rows)
     if rows.rows > 1:
         pairs, keys = np.unique(np.column_stack([starts, ends]), axis=0, return_inverse=True)
         (starts, ends), keys = pairs.T, keys.reshape(-1)
-    found = finder.find_between(starts, ends)
-    repeated, places = _repeat(keys, found, len(starts))
-    walked = rows.only(operator.keep).take(repeated)
-    return _with_columns(operator, walked, {operator.choice.variable: found.paths[places]})
+    results = finder.find_between(starts, ends)
+    row_offsets, offsets = _repeat(keys, results, len(starts))
+    joined = rows.only(operator.keep).take(row_offsets)
+    return _with_columns(operator, joined, {operator.choice.variable: results.paths[offsets]})
 
 
-def _repeat(keys: Integers, found: Results, count: int) -> tuple[Integers, Integers]:
-    """Pair rows with the paths of their key: the offset of the row, and the place of the path."""
-    counts = np.bincount(found.keys, minlength=count)
+def _repeat(keys: Integers, results: Results, count: int) -> tuple[Integers, Integers]:
+    """Pair rows with the paths of their key: the offset of the row, and the offset of the path."""
+    counts = np.bincount(results.keys, minlength=count)
     starts = np.cumsum(counts) - counts
     return lay_out_runs(starts[keys], counts[keys])
 
@@ -182,7 +187,7 @@ def _with_columns(operator: FindPaths, rows: Bindings, fresh: dict[str, RowIds])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finder:
-    """What is asked of paths."""
+    """The search of an operator for paths, with its bounds."""
 
     graph: PathGraph
     low: int
@@ -198,38 +203,38 @@ class _Finder:
         blocks = range(0, len(origins), size)
         return _join([self._search_block(origins[at : at + size], at) for at in blocks])
 
-    def _search_block(self, origins: RowIds, first: int, wanted: Integers | None = None) -> Results:
-        """Search from a block of origins; `wanted` are the cells that are asked for."""
-        found = search(self.graph, origins, self.high, backward=self.backward)
+    def _search_block(self, origins: RowIds, first: int, cells: Integers | None = None) -> Results:
+        """Search from a block of origins; `cells`, if set, are the only pairs of origin and node in the result."""
+        tree = search(self.graph, origins, self.high, backward=self.backward)
         weighed = self.graph.weigh is not None
         low = self.low if self.best is None else 0
-        labels = list_labels(found, low, weighed=weighed)
-        if wanted is not None:
-            labels = self._select(found, labels, wanted)
+        labels = list_labels(tree, low, weighed=weighed)
+        if cells is not None:
+            labels = self._select(tree, labels, cells)
         if self.best is not None:
-            results = self._find_best_of(found, labels, origins)
+            results = self._find_best_of(tree, labels, origins)
         elif self.every:
-            rows, paths = store_all(self.graph, found, labels, backward=self.backward)
-            keys, nodes = read_ends(found, labels)
+            rows, paths = store_all(self.graph, tree, labels, backward=self.backward)
+            keys, nodes = read_ends(tree, labels)
             results = Results(keys=keys[rows], nodes=nodes[rows], paths=paths)
         else:
-            keys, nodes = read_ends(found, labels)
-            paths = store_labels(found, labels, self.graph.store, backward=self.backward)
+            keys, nodes = read_ends(tree, labels)
+            paths = store_labels(tree, labels, self.graph.store, backward=self.backward)
             results = Results(keys=keys, nodes=nodes, paths=paths)
-        self.graph.store.release(found.nbytes)
-        if wanted is None and self.best is None:
-            results = _join([results, self._store_loops(found)])
+        self.graph.store.release(tree.nbytes)
+        if cells is None and self.best is None:
+            results = _join([results, self._store_loops(tree)])
         ordered = results.take(np.argsort(results.keys, kind="stable"))
         return Results(keys=ordered.keys + first, nodes=ordered.nodes, paths=ordered.paths)
 
-    def _select(self, found: Found, labels: Labels, wanted: Integers) -> Labels:
-        origins, nodes = read_ends(found, labels)
-        kept = np.isin(origins * self.graph.width + self.graph.slots.of(nodes), wanted)
-        return Labels(hops=labels.hops[kept], places=labels.places[kept])
+    def _select(self, tree: Found, labels: Labels, cells: Integers) -> Labels:
+        origins, nodes = read_ends(tree, labels)
+        mask = np.isin(origins * self.graph.width + self.graph.slots.of(nodes), cells)
+        return Labels(hops=labels.hops[mask], places=labels.places[mask])
 
-    def _store_loops(self, found: Found) -> Results:
-        """Store the loops of origins, which are paths from a node to itself where one hop is the least."""
-        loops = found.loops
+    def _store_loops(self, tree: Found) -> Results:
+        """Store the loops of origins, which are paths from a node to itself if the minimum is one hop."""
+        loops = tree.loops
         if self.low != 1:
             loops = loops.take(no_row_ids())
         if not self.every:
@@ -244,20 +249,22 @@ class _Finder:
 
     def find_between(self, starts: RowIds, ends: RowIds) -> Results:
         """Find the paths of each pair of nodes."""
-        alone = self.best is not None or (len(starts) <= PATH_PAIRS_ALONE_MAX and not self.every)
-        if alone:
+        by_pair = self.best is not None or (len(starts) <= PATH_PAIRS_ALONE_MAX and not self.every)
+        if by_pair:
             self.reader.note("pairs searched from both ends")
             return self._find_each(starts, ends)
         self.reader.note("search from every start")
-        same = starts == ends
-        loops = self._find_each(starts[same], ends[same])
-        loops = Results(keys=np.flatnonzero(same)[loops.keys], nodes=loops.nodes, paths=loops.paths)
-        others = self._find_shared(starts[~same], ends[~same])
-        others = Results(
-            keys=np.flatnonzero(~same)[others.keys], nodes=others.nodes, paths=others.paths
+        is_loop = starts == ends
+        loops = self._find_each(starts[is_loop], ends[is_loop])
+        loops = Results(
+            keys=np.flatnonzero(is_loop)[loops.keys], nodes=loops.nodes, paths=loops.paths
         )
-        found = _join([loops, others])
-        return found.take(np.argsort(found.keys, kind="stable"))
+        others = self._find_shared(starts[~is_loop], ends[~is_loop])
+        others = Results(
+            keys=np.flatnonzero(~is_loop)[others.keys], nodes=others.nodes, paths=others.paths
+        )
+        results = _join([loops, others])
+        return results.take(np.argsort(results.keys, kind="stable"))
 
     def _find_shared(self, starts: RowIds, ends: RowIds) -> Results:
         """Find the paths of many pairs of different nodes, by one search for all pairs with a start."""
@@ -265,13 +272,13 @@ class _Finder:
         size, width = self.graph.block(), self.graph.width
         parts = []
         for at in range(0, len(origins), size):
-            here = np.flatnonzero((of_pair >= at) & (of_pair < at + size))
-            cells = (of_pair[here] - at) * width + self.graph.slots.of(ends[here])
-            found = self._search_block(origins[at : at + size], 0, cells)
+            pairs = np.flatnonzero((of_pair >= at) & (of_pair < at + size))
+            cells = (of_pair[pairs] - at) * width + self.graph.slots.of(ends[pairs])
+            results = self._search_block(origins[at : at + size], 0, cells)
             order = np.argsort(cells, kind="stable")
-            reached = found.keys * width + self.graph.slots.of(found.nodes)
-            keys = here[order[np.searchsorted(cells, reached, sorter=order)]]
-            parts.append(Results(keys=keys, nodes=found.nodes, paths=found.paths))
+            result_cells = results.keys * width + self.graph.slots.of(results.nodes)
+            keys = pairs[order[np.searchsorted(cells, result_cells, sorter=order)]]
+            parts.append(Results(keys=keys, nodes=results.nodes, paths=results.paths))
         return _join(parts)
 
     def _find_each(self, starts: RowIds, ends: RowIds) -> Results:
@@ -279,21 +286,21 @@ class _Finder:
         routes: list[Route] = []
         for key, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             check_cancelled()
-            found = self._find_pair(start, end)
-            keys += [key] * len(found)
-            routes += found
-        nodes = np.array([one.nodes[-1] for one in routes], dtype=np.int64)
+            pair_routes = self._find_pair(start, end)
+            keys += [key] * len(pair_routes)
+            routes += pair_routes
+        nodes = np.array([route.nodes[-1] for route in routes], dtype=np.int64)
         return Results(
             keys=np.array(keys, dtype=np.int64),
             nodes=nodes,
             paths=_store_routes(routes, self.graph.store),
         )
 
-    def _find_best_of(self, found: Found, labels: Labels, origins: RowIds) -> Results:
+    def _find_best_of(self, tree: Found, labels: Labels, origins: RowIds) -> Results:
         """Find the best paths to every node that a search reached, and from every origin to itself."""
-        keys, nodes = read_ends(found, labels)
-        alone = np.arange(len(origins), dtype=np.int64)
-        keys, nodes = np.concatenate([alone, keys]), np.concatenate([origins, nodes])
+        keys, nodes = read_ends(tree, labels)
+        origin_keys = np.arange(len(origins), dtype=np.int64)
+        keys, nodes = np.concatenate([origin_keys, keys]), np.concatenate([origins, nodes])
         keys, nodes = np.unique(np.column_stack([keys, nodes]), axis=0).T
         near = origins[keys]
         results = self._find_each(nodes, near) if self.backward else self._find_each(near, nodes)
@@ -312,26 +319,28 @@ class _Finder:
         return [] if shortest is None or shortest.hops < self.low else list(shortest.first(1))
 
     def _find_loops(self, node: int) -> Sequence[Route]:
-        """The paths from a node to itself: without a hop, then by a loop."""
-        found = [Route(nodes=(node,), edges=(), cost=0)] if self.low == 0 else []
-        if self.low > 1 or not self.high or (found and self.best is None):
-            return found
-        here = np.array([node], dtype=np.int64)
-        loops = search(self.graph, here, 1, backward=False).loops
-        found += [Route(nodes=(node, node), edges=(one,), cost=0) for one in loops.edges.tolist()]
-        return found if self.every else found[: self.best or 1]
+        """Find the paths from a node to itself: without a hop, then by a loop."""
+        routes = [Route(nodes=(node,), edges=(), cost=0)] if self.low == 0 else []
+        if self.low > 1 or not self.high or (routes and self.best is None):
+            return routes
+        origin = np.array([node], dtype=np.int64)
+        loops = search(self.graph, origin, 1, backward=False).loops
+        routes += [
+            Route(nodes=(node, node), edges=(edge,), cost=0) for edge in loops.edges.tolist()
+        ]
+        return routes if self.every else routes[: self.best or 1]
 
 
 def _store_routes(routes: Sequence[Route], store: PathStore) -> RowIds:
-    hops = np.array([len(one.edges) for one in routes], dtype=np.int64)
-    nodes = np.array([node for one in routes for node in one.nodes], dtype=np.int64)
-    edges = np.array([edge for one in routes for edge in one.edges], dtype=np.int64)
+    hops = np.array([len(route.edges) for route in routes], dtype=np.int64)
+    nodes = np.array([node for route in routes for node in route.nodes], dtype=np.int64)
+    edges = np.array([edge for route in routes for edge in route.edges], dtype=np.int64)
     return store.add(hops, nodes, edges)
 
 
 def _join(parts: Sequence[Results]) -> Results:
     return Results(
-        keys=np.concatenate([no_row_ids(), *(one.keys for one in parts)]),
-        nodes=np.concatenate([no_row_ids(), *(one.nodes for one in parts)]),
-        paths=np.concatenate([no_row_ids(), *(one.paths for one in parts)]),
+        keys=np.concatenate([no_row_ids(), *(part.keys for part in parts)]),
+        nodes=np.concatenate([no_row_ids(), *(part.nodes for part in parts)]),
+        paths=np.concatenate([no_row_ids(), *(part.paths for part in parts)]),
     )

@@ -37,7 +37,7 @@ _CHOICES_MAX = 1_000
 
 
 def column_name(column: Column) -> str:
-    """The stored column behind a property or an id."""
+    """Return the stored column of a property or an id."""
     return "id" if isinstance(column, EntityRef) else column.property
 
 
@@ -72,9 +72,9 @@ def render_filter(test: Test, value: Value) -> str | None:
 
 
 def _join_tests(word: str, parts: Sequence[Test], value: Value) -> str | None:
-    found = [render_filter(part, value) for part in parts]
-    whole = [part for part in found if part is not None]
-    return f"({word.join(whole)})" if len(whole) == len(found) else None
+    rendered = [render_filter(part, value) for part in parts]
+    filters = [part for part in rendered if part is not None]
+    return f"({word.join(filters)})" if len(filters) == len(rendered) else None
 
 
 def _quote_column(column: Column) -> str:
@@ -120,13 +120,13 @@ def _render_prefix(name: str, prefix: str) -> str | None:
 
 
 def _find_end(prefix: str) -> str | None:
-    """The least text above all that begin with a prefix; None if there is none."""
-    kept = prefix.rstrip(_LAST)
-    if not kept:
+    """Find the least text above every text with a prefix; None if no such text exists."""
+    stem = prefix.rstrip(_LAST)
+    if not stem:
         return None
-    point = ord(kept[-1]) + 1
+    point = ord(stem[-1]) + 1
     # No text holds a surrogate.
-    return kept[:-1] + chr(0xE000 if point == 0xD800 else point)
+    return stem[:-1] + chr(0xE000 if point == 0xD800 else point)
 
 
 def _render_text(value: str) -> str:
@@ -137,21 +137,21 @@ def _render_float(name: str, op: Comparison, value: float, scalar: Scalar) -> st
     """Compare floats as IEEE 754 does; storage orders -0.0 below 0.0 and NaN at both ends."""
     low, high = _render_number(-math.inf, scalar), _render_number(math.inf, scalar)
     zero, literal = value == 0.0, _render_number(value, scalar)
-    both = f"({_render_number(0.0, scalar)}, {_render_number(-0.0, scalar)})"
-    least = _render_number(-0.0, scalar) if zero else literal
+    zeros = f"({_render_number(0.0, scalar)}, {_render_number(-0.0, scalar)})"
+    lowest = _render_number(-0.0, scalar) if zero else literal
     match op:
         case "=":
-            return f"{name} in {both}" if zero else f"{name} = {literal}"
+            return f"{name} in {zeros}" if zero else f"{name} = {literal}"
         case "!=":
-            return f"(not {name} in {both})" if zero else f"{name} != {literal}"
+            return f"(not {name} in {zeros})" if zero else f"{name} != {literal}"
         case "<":
-            return f"({name} >= {low} and {name} < {least})"
+            return f"({name} >= {low} and {name} < {lowest})"
         case "<=":
             return f"({name} >= {low} and {name} <= {literal})"
         case ">":
             return f"({name} > {literal} and {name} <= {high})"
         case _:
-            return f"({name} >= {least} and {name} <= {high})"
+            return f"({name} >= {lowest} and {name} <= {high})"
 
 
 def _render_number(value: float, scalar: Scalar) -> str:
@@ -182,13 +182,13 @@ def _render_choices(column: Column, choices: object) -> str | None:
         return None
     if not choices:
         return "false"
-    known = coerce_choices(choices, column.type)
-    literals = [_render_literal(choice, column.type) for choice in known]
-    whole = [one for one in literals if one is not None]
-    if len(whole) < len(literals) or len(whole) > _CHOICES_MAX:
+    coerced = coerce_choices(choices, column.type)
+    literals = [_render_literal(choice, column.type) for choice in coerced]
+    rendered = [literal for literal in literals if literal is not None]
+    if len(rendered) < len(literals) or len(rendered) > _CHOICES_MAX:
         return None
     return (
-        f"{_quote_column(column)} in ({', '.join(whole)})"
-        if whole
+        f"{_quote_column(column)} in ({', '.join(rendered)})"
+        if rendered
         else f"({_quote_column(column)} <> {_quote_column(column)})"
     )

@@ -17,7 +17,7 @@ from omnigraphdb.engine.read.reader import Reader
 
 
 def bounds(window: Window | None, reader: Reader) -> tuple[int, int | None]:
-    """The first and the last wanted row; None is no end."""
+    """Return the offset of the first requested row and the offset after the last one; None means no end."""
     if window is None:
         return 0, None
     offset = 0 if window.offset is None else max(reader.integer(window.offset) or 0, 0)
@@ -38,7 +38,7 @@ def sort_rows(columns: Sequence[Column], rows: int) -> Integers:
 
 
 def _keys(values: pa.Array, descending: bool) -> Iterator[npt.NDArray[Any]]:
-    """Convert values to arrays that ascend in the wanted order."""
+    """Convert values to arrays that ascend in the requested order."""
     if values.null_count:
         present = pc.is_valid(values).to_numpy(zero_copy_only=False)
         yield ~present if descending else present
@@ -66,7 +66,10 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def find_numbers(values: pa.Array, descending: bool) -> npt.NDArray[Any] | None:
-    """Numbers that ascend in the wanted order; None for values that are no numbers, or not all."""
+    """Convert values to numbers that ascend in the requested order.
+
+    None if the values have another type than integers and times, or if some are NULL.
+    """
     kind = values.type
     if values.null_count or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
         return None
@@ -91,10 +94,10 @@ def select_first(values: pa.Array, descending: bool, count: int) -> Integers | N
         return _select_first_integers(values.to_numpy(), descending, count)
     if not descending and missing >= count:
         return _offsets_of(pc.is_null(values))
-    wanted = count if descending else count - missing
-    if wanted >= len(values) - missing:
+    needed = count if descending else count - missing
+    if needed >= len(values) - missing:
         return None
-    last = _nth(values.drop_null(), descending, wanted)
+    last = _nth(values.drop_null(), descending, needed)
     if last is None:
         return None
     within = pc.greater_equal(values, last) if descending else pc.less_equal(values, last)
@@ -107,13 +110,13 @@ def _select_first_integers(numbers: npt.NDArray[Any], descending: bool, count: i
 
 
 def _at(numbers: npt.NDArray[Any], descending: bool, position: int) -> Any:
-    """The number at a position of the order, from 1."""
+    """Return the number at a position of the order, from 1."""
     at = len(numbers) - position if descending else position - 1
     return np.partition(numbers, at)[at]
 
 
 def _nth(values: pa.Array, descending: bool, position: int) -> pa.Scalar | None:
-    """The value at a position of the order; None if values of the type cannot be compared with it."""
+    """Return the value at a position of the order; None if values of the type cannot be compared with it."""
     if pa.types.is_boolean(values.type):
         return None
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
@@ -123,8 +126,8 @@ def _nth(values: pa.Array, descending: bool, position: int) -> pa.Scalar | None:
             if np.isnan(numbers).any()
             else pa.scalar(_at(numbers, descending, position), values.type)
         )
-    way = "descending" if descending else "ascending"
-    best = pc.select_k_unstable(pa.table({"v": values}), position, [("v", way)])
+    order = "descending" if descending else "ascending"
+    best = pc.select_k_unstable(pa.table({"v": values}), position, [("v", order)])
     return values[best[-1].as_py()]
 
 

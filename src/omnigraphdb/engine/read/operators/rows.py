@@ -55,8 +55,8 @@ class Groups:
 
     def take(self, offsets: Integers) -> "Groups":
         """Select groups by offset, in the given order."""
-        chosen = pa.array(offsets)
-        tallies = {name: values.take(chosen) for name, values in self.tallies.items()}
+        indices = pa.array(offsets)
+        tallies = {name: values.take(indices) for name, values in self.tallies.items()}
         return Groups(samples=self.samples.take(offsets), keys=self.keys, tallies=tallies)
 
     def slice(self, start: int, end: int) -> "Groups":
@@ -80,60 +80,62 @@ class BindingSource:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.bindings.rows
 
     def leaf(self, reference: Leaf) -> pa.Array:
-        """The values of a property, an id or a carried value."""
+        """Return the values of a property, an id or a carried value."""
         stored = _find_stored(reference)
         if stored is not None and stored in self.fetched:
             return self.fetched[stored]
         return self.reader.column(reference, self.bindings)
 
-    def path(self, asked: PathValue) -> pa.Array:
-        """A value of the path of each row."""
+    def path(self, path_value: PathValue) -> pa.Array:
+        """Compute a value of the path of each row."""
 
         def evaluate_edges(edges: Bindings) -> pa.Array:
-            assert asked.argument is not None, "what is asked of edges is an expression"
-            return evaluate(asked.argument, BindingSource(bindings=edges, reader=self.reader))
+            assert path_value.argument is not None, (
+                "a value of the edges of a path has an expression"
+            )
+            return evaluate(path_value.argument, BindingSource(bindings=edges, reader=self.reader))
 
         return path_values.path_column(
-            asked, self.bindings.columns[asked.variable], self.reader, evaluate_edges
+            path_value, self.bindings.columns[path_value.variable], self.reader, evaluate_edges
         )
 
     def identity(self, entity: EntityRef) -> pa.Array:
-        """The row ids of a variable."""
+        """Return the row ids of a variable."""
         row_ids = self.bindings.columns[entity.variable]
         return pa.array(self.reader.identities(entity.variable, row_ids), mask=row_ids == ABSENT)
 
     def value(self, fixed: Fixed) -> object:
-        """A value that is the same for every row."""
+        """Return a value that is the same for every row."""
         return self.reader.value(fixed)
 
     def text(self, test: TextMatch) -> pa.Array:
-        """Whether each row is found by a text search."""
+        """Mark the rows that a text search finds."""
         return text_truth(test, self.bindings, self.reader)
 
     def take(self, offsets: Integers) -> "BindingSource":
-        """Some of the rows."""
+        """Select some of the rows."""
         if len(offsets) == self.rows:
             return self
-        chosen = pa.array(offsets)
+        indices = pa.array(offsets)
         return BindingSource(
             bindings=self.bindings.take(offsets),
             reader=self.reader,
-            fetched={name: column.take(chosen) for name, column in self.fetched.items()},
+            fetched={name: column.take(indices) for name, column in self.fetched.items()},
         )
 
     def describe(self, offset: int) -> str:
         """Name a row by the ids of its entities."""
         row = self.bindings.slice(offset, offset + 1)
-        named = (
+        labels = (
             f"${name} = {self.reader.entities(name).id_texts(row_ids)[0].as_py()}"
             for name, row_ids in sorted(row.columns.items())
             if not self.reader.plan.by_name[name].is_hidden
         )
-        return ", ".join(named) or "of the result"
+        return ", ".join(labels) or "of the result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,30 +147,32 @@ class GroupSource:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return self.groups.rows
 
     def leaf(self, reference: Leaf) -> pa.Array:
-        """A column of the groups."""
+        """Return a column of the groups."""
         if isinstance(reference, Field) and reference.name in self.groups.tallies:
             return self.groups.tallies[reference.name]
         if not isinstance(reference, Field):
             raise InternalError(
-                f"{type(reference).__name__} is no column of a group; nothing was changed; please report the query"
+                f"{type(reference).__name__} is not a column of a group; nothing was changed; please report the query"
             )
         key = self.groups.keys[reference.name]
         return unify_zeros(value_column(key, self.groups.samples, self.reader))
 
-    def path(self, asked: PathValue) -> pa.Array:
+    def path(self, path_value: PathValue) -> pa.Array:
         """No path belongs to a group as such; its key is a field."""
-        raise InternalError(f"${asked.variable} is no column of a group; nothing was changed")
+        raise InternalError(
+            f"${path_value.variable} is not a column of a group; nothing was changed"
+        )
 
     def identity(self, entity: EntityRef) -> pa.Array:
         """No entity belongs to a group as such; its key is a field."""
-        raise InternalError(f"${entity.variable} is no column of a group; nothing was changed")
+        raise InternalError(f"${entity.variable} is not a column of a group; nothing was changed")
 
     def value(self, fixed: Fixed) -> object:
-        """A value that is the same for every group."""
+        """Return a value that is the same for every group."""
         return self.reader.value(fixed)
 
     def text(self, test: TextMatch) -> pa.Array:
@@ -176,16 +180,16 @@ class GroupSource:
         raise InternalError(f"{test.function} cannot search groups; nothing was changed")
 
     def take(self, offsets: Integers) -> "GroupSource":
-        """Some of the groups."""
+        """Select some of the groups."""
         return GroupSource(groups=self.groups.take(offsets), reader=self.reader)
 
     def describe(self, offset: int) -> str:
         """Name a group by its keys."""
         row = self.take(np.array([offset], dtype=np.int64))
-        named = (
+        labels = (
             f"{name} = {row.leaf(Field(name, _UNTYPED))[0].as_py()}" for name in self.groups.keys
         )
-        return ", ".join(named) or "of the result"
+        return ", ".join(labels) or "of the result"
 
 
 _UNTYPED = PropertyType(scalar=Scalar.STRING)
@@ -263,15 +267,15 @@ def _find_stored(expr: ItemExpr) -> _Stored | None:
 def _fetch_columns(
     exprs: Sequence[ItemExpr], rows: Bindings, reader: Reader
 ) -> dict[_Stored, pa.Array]:
-    wanted: dict[str, list[str]] = {}
+    names_by_variable: dict[str, list[str]] = {}
     for expr in exprs:
         for at in _list_stored(expr):
-            wanted.setdefault(at[0], []).append(at[1])
-    found: dict[_Stored, pa.Array] = {}
-    for variable, names in wanted.items():
+            names_by_variable.setdefault(at[0], []).append(at[1])
+    columns: dict[_Stored, pa.Array] = {}
+    for variable, names in names_by_variable.items():
         values = reader.entities(variable).columns(names, rows.columns[variable])
-        found |= {(variable, name): values[name] for name in names}
-    return found
+        columns |= {(variable, name): values[name] for name in names}
+    return columns
 
 
 def _list_stored(expr: ItemExpr) -> Iterator[_Stored]:

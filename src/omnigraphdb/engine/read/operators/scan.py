@@ -46,7 +46,7 @@ from omnigraphdb.storage.values import IndexKind
 from omnigraphdb.values import dataclass
 
 _FIRST_PART = 4
-"""A scan that may stop early begins with this many times the wanted rows, and multiplies by it from table to table."""
+"""A scan that may stop early begins with this many times the needed rows, and multiplies by it from table to table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,24 +60,26 @@ class Access:
     note: str = "every row"
 
 
-def scan(operator: Scan, reader: Reader, wanted: int | None = None) -> Iterator[Bindings]:
-    """Bind the variable; with `wanted`, so many rows may be enough, and the first table is small."""
-    found = _find_matching(operator, reader)
-    first = MORSEL_ROWS if wanted is None else min(max(wanted * _FIRST_PART, 64), MORSEL_ROWS)
+def scan(operator: Scan, reader: Reader, rows_needed: int | None = None) -> Iterator[Bindings]:
+    """Bind the variable; with `rows_needed`, so many rows may be enough, and the first table is small."""
+    matches = _find_matching(operator, reader)
+    first = (
+        MORSEL_ROWS if rows_needed is None else min(max(rows_needed * _FIRST_PART, 64), MORSEL_ROWS)
+    )
     start, size = 0, first
-    while start < found.rows or start == 0:
-        yield found if size >= found.rows and start == 0 else found.slice(start, start + size)
+    while start < matches.rows or start == 0:
+        yield matches if size >= matches.rows and start == 0 else matches.slice(start, start + size)
         start, size = start + size, min(size * _FIRST_PART, MORSEL_ROWS)
 
 
 def _find_matching(operator: Scan, reader: Reader) -> Bindings:
     if not is_mixed(operator.type_name):
         return _find_of_type(operator, reader)
-    return concat([_find_of_type(one, reader) for one in split_scan(operator)])
+    return concat([_find_of_type(part, reader) for part in split_scan(operator)])
 
 
 def split_scan(operator: Scan) -> list[Scan]:
-    """One scan for each type of the variable."""
+    """List one scan for each type of the variable."""
     return [replace(operator, type_name=name) for name in split_types(operator.type_name)]
 
 
@@ -104,8 +106,8 @@ def _find_start(access: Access, nodes: Entities) -> RowIds:
         row_id = nodes.row_id_of(access.ids[0])
         return no_row_ids() if row_id == ABSENT else np.array([row_id], dtype=np.int64)
     if access.ids is not None:
-        found = nodes.row_ids_of(pa.array(access.ids, pa.string()))
-        return np.asarray(found[found != ABSENT])
+        row_ids = nodes.row_ids_of(pa.array(access.ids, pa.string()))
+        return np.asarray(row_ids[row_ids != ABSENT])
     if access.matched is not None:
         return access.matched
     if access.filter is not None:
@@ -122,12 +124,12 @@ def access_of(operator: Scan, reader: Reader, *, explain_only: bool = False) -> 
     for test in tests:
         ids = _find_ids(test, reader)
         if ids is not None:
-            rest = tuple(one for one in tests if one is not test)
+            rest = tuple(other for other in tests if other is not test)
             return Access(ids=ids, rest=rest, note="id lookup")
     for test in tests:
         matched = _find_by_value(test, nodes, reader, explain_only)
         if matched is not None:
-            rest = tuple(one for one in tests if one is not test)
+            rest = tuple(other for other in tests if other is not test)
             return Access(matched=matched, rest=rest, note=f"values of {_render_tests([test])}")
     spent = 0.0 if explain_only else costs.LOOKUP
     return _access_by_index(tests, nodes, spent, reader) or _access_by_column(tests, nodes, reader)
@@ -154,21 +156,21 @@ def _find_by_value(
 ) -> RowIds | None:
     """Find the entities with the required value of a property, if there is a value index."""
     match test:
-        case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
+        case Compare(left=PropertyRef() as reference, op="=", right=Const() | ParamRef() as fixed):
             pass
-        case Compare(left=Const() | ParamRef() as fixed, op="=", right=PropertyRef() as one):
+        case Compare(left=Const() | ParamRef() as fixed, op="=", right=PropertyRef() as reference):
             pass
         case _:
             return None
-    found = (
-        nodes.value_index(one.property, explain_only=explain_only)
-        if can_index_values(one.type)
+    index = (
+        nodes.value_index(reference.property, explain_only=explain_only)
+        if can_index_values(reference.type)
         else None
     )
-    if found is None:
+    if index is None:
         return None
-    exact = coerce("=", reader.value(fixed), one.type)
-    return found.of(exact.value) if isinstance(exact, Exact) else None
+    exact = coerce("=", reader.value(fixed), reference.type)
+    return index.of(exact.value) if isinstance(exact, Exact) else None
 
 
 # ---- indexes of the table
@@ -178,24 +180,24 @@ def _access_by_index(
     tests: Sequence[Test], nodes: Entities, spent: float, reader: Reader
 ) -> Access | None:
     """Use an index that finds few entities instead of reading its column."""
-    pushed = [test for test in tests if _is_served_by_index(test, tests, nodes)]
-    if not pushed:
+    served_tests = [test for test in tests if _is_served_by_index(test, tests, nodes)]
+    if not served_tests:
         return None
-    names = sorted(_column_names(pushed))
+    names = sorted(_column_names(served_tests))
     needed = sum(nodes.read_cost(name) for name in names)
     if nodes.cache.spend((nodes.layout, "filter", *names), spent) + costs.LOOKUP >= needed:
         return None
-    pairs = [(test, _render_pushdown(test, nodes, reader)) for test in pushed]
-    written = [(test, text) for test, text in pairs if text is not None]
-    if not written:
+    pairs = [(test, _render_pushdown(test, nodes, reader)) for test in served_tests]
+    rendered = [(test, text) for test, text in pairs if text is not None]
+    if not rendered:
         return None
-    texts = [text for _, text in written]
-    done = {id(test) for test, _ in written}
+    texts = [text for _, text in rendered]
+    done = {id(test) for test, _ in rendered}
     rest = tuple(test for test in tests if id(test) not in done)
     return Access(
         filter=" and ".join(texts),
         rest=rest,
-        note=f"index on {_render_tests([test for test, _ in written])}",
+        note=f"index on {_render_tests([test for test, _ in rendered])}",
     )
 
 
@@ -221,18 +223,19 @@ def _is_served_by_index(test: Test, tests: Sequence[Test], nodes: Entities) -> b
 
 
 def _find_served_columns(test: Test, tests: Sequence[Test]) -> frozenset[str]:
-    """The columns whose indexes answer a test, given all tests; none if the test may keep most entities.
+    """List the columns whose indexes answer a test, given all tests; no column if the test may keep most entities.
 
-    Equality, `in` and `starts_with` keep few; a bound keeps few if another bounds the other side. Of alternatives each must.
+    Equality, `in` and `starts_with` keep few entities; a bound keeps few if another test bounds the other side. An
+    `or` keeps few if each of its alternatives does.
     """
     match test:
         case AnyOf(parts=parts):
-            found = [_find_served_columns(part, split_conjunction(part)) for part in parts]
-            return frozenset().union(*found) if all(found) else frozenset()
+            columns = [_find_served_columns(part, split_conjunction(part)) for part in parts]
+            return frozenset().union(*columns) if all(columns) else frozenset()
         case AllOf(parts=parts):
             return frozenset().union(*(_find_served_columns(part, parts) for part in parts))
-        case InList(operand=(PropertyRef() | EntityRef()) as one):
-            return frozenset({column_name(one)})
+        case InList(operand=(PropertyRef() | EntityRef()) as reference):
+            return frozenset({column_name(reference)})
         case Compare():
             return _find_compared_column(test, tests)
         case _:
@@ -245,7 +248,7 @@ def _find_compared_column(test: Compare, tests: Sequence[Test]) -> frozenset[str
         return frozenset()
     column, op = bound
     if op in _OPPOSED:
-        others = (_find_bound(one) for one in tests if isinstance(one, Compare))
+        others = (_find_bound(sibling) for sibling in tests if isinstance(sibling, Compare))
         sides = (other[1] for other in others if other is not None and other[0] == column)
         if not any(side in _OPPOSED[op] for side in sides):
             return frozenset()
@@ -260,7 +263,7 @@ _OPPOSED: Mapping[str, tuple[str, ...]] = {
 
 
 def _find_bound(test: Compare) -> tuple[PropertyRef | EntityRef, str] | None:
-    """The column that a test compares with a value, and how; the column is on the left."""
+    """Find the column that a test compares with a value, and the comparison with the column on the left."""
     match test:
         case Compare(left=(PropertyRef() | EntityRef()) as one, op=op, right=right) if is_fixed(
             right
@@ -281,11 +284,11 @@ def _is_narrow(type_: PropertyType) -> bool:
 
 def _column_names(tests: Sequence[Test]) -> set[str]:
     return {
-        column_name(one)
+        column_name(operand)
         for test in tests
         if not isinstance(test, Always)
-        for one in list_operands(test)
-        if isinstance(one, PropertyRef | EntityRef)
+        for operand in list_operands(test)
+        if isinstance(operand, PropertyRef | EntityRef)
     }
 
 

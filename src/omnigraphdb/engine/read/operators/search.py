@@ -91,15 +91,15 @@ def scores(ranking: Nearest | Bm25 | Rrf, rows: Bindings, reader: Reader) -> pa.
 
 def _score_texts(ranking: Bm25, row_ids: RowIds, reader: Reader) -> pa.Array:
     texts = _texts(ranking.field, reader)
-    found, values = texts.relevance(_query_text(ranking.query, reader))
-    order = np.argsort(found)
-    positions = positions_in(row_ids, found[order])
+    scored_ids, values = texts.relevance(_query_text(ranking.query, reader))
+    order = np.argsort(scored_ids)
+    positions = positions_in(row_ids, scored_ids[order])
     hit = positions != ABSENT
-    shown = np.zeros(len(row_ids), dtype=np.float64)
-    shown[hit] = values[order[positions[hit]]]
+    score_values = np.zeros(len(row_ids), dtype=np.float64)
+    score_values[hit] = values[order[positions[hit]]]
     present = hit.copy()
     present[~hit] = texts.is_present(row_ids[~hit])
-    return pa.array(shown, mask=~present)
+    return pa.array(score_values, mask=~present)
 
 
 def _vectors(field: PropertyRef, reader: Reader) -> Vectors:
@@ -161,8 +161,8 @@ def _distinct_entities(row_ids: RowIds) -> RowIds:
     """Select each entity once, ascending."""
     if bool((row_ids[1:] > row_ids[:-1]).all()) and not (len(row_ids) and row_ids[0] == ABSENT):
         return row_ids
-    found = np.unique(row_ids)
-    return np.asarray(found[found != ABSENT])
+    unique_ids = np.unique(row_ids)
+    return np.asarray(unique_ids[unique_ids != ABSENT])
 
 
 def _rank_entities(operator: Rank, row_ids: RowIds, end: int | None, reader: Reader) -> Scored:
@@ -179,12 +179,12 @@ def _rank_arm(arm: Nearest | Bm25, row_ids: RowIds, end: int | None, reader: Rea
         case Nearest(field=field):
             query = _query_vector(arm, reader)
             count = len(row_ids) if end is None else min(end, len(row_ids))
-            found, distances = _vectors(field, reader).closest(row_ids, query, count)
-            return Scored(found, pa.array(distances))
+            nearest_ids, distances = _vectors(field, reader).closest(row_ids, query, count)
+            return Scored(nearest_ids, pa.array(distances))
         case Bm25(field=field):
-            found, values = _texts(field, reader).relevance(_query_text(arm.query, reader))
-            kept = positions_in(found, row_ids) != ABSENT
-            return _order_by_score(found[kept], values[kept], arm.field.variable, end, reader)
+            matches, values = _texts(field, reader).relevance(_query_text(arm.query, reader))
+            mask = positions_in(matches, row_ids) != ABSENT
+            return _order_by_score(matches[mask], values[mask], arm.field.variable, end, reader)
 
 
 def _order_by_score(
@@ -207,17 +207,18 @@ def _fuse_ranks(ranking: Rrf, row_ids: RowIds, depth: Window | None, reader: Rea
         _rank_arm(arm, row_ids, top if isinstance(arm, Nearest) else None, reader).row_ids
         for arm in (ranking.first, ranking.second)
     ]
-    found = np.unique(np.concatenate(arms))
-    positions = [_rank_positions(found, arm) for arm in arms]
+    candidates = np.unique(np.concatenate(arms))
+    positions = [_rank_positions(candidates, arm) for arm in arms]
     total = sum(
-        np.where(at == len(found), 0.0, 1.0 / (k + at.astype(np.float64) + 1)) for at in positions
+        np.where(at == len(candidates), 0.0, 1.0 / (k + at.astype(np.float64) + 1))
+        for at in positions
     )
     order = np.lexsort((positions[1], positions[0], -np.asarray(total)))
-    return Scored(found[order], pa.array(np.asarray(total)[order]))
+    return Scored(candidates[order], pa.array(np.asarray(total)[order]))
 
 
-def _rank_positions(found: RowIds, arm: RowIds) -> Integers:
-    """The rank of each entity in an arm; past the end for entities that the arm does not have."""
-    positions = np.full(len(found), len(found), dtype=np.int64)
-    positions[np.searchsorted(found, arm)] = count_up(len(arm))
+def _rank_positions(candidates: RowIds, arm: RowIds) -> Integers:
+    """Find the rank of each entity in an arm; past the end for entities that the arm does not have."""
+    positions = np.full(len(candidates), len(candidates), dtype=np.int64)
+    positions[np.searchsorted(candidates, arm)] = count_up(len(arm))
     return positions

@@ -1,4 +1,4 @@
-"""The operators Sort, Slice and Stage: order rows, keep a window of them, leave some of what they hold."""
+"""The operators Sort, Slice and Stage: order rows, keep a window of them, keep some of their variables and values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -36,14 +36,14 @@ def cut(operator: Slice, tables: Iterable[Rows], reader: Reader) -> Iterator[Row
         yield _cut_each(operator, list(tables), reader)
         return
     start, end = bounds(operator.window, reader)
-    passed = 0
+    rows_before = 0
     for rows in tables:
         rows = rows.unweighted() if isinstance(rows, Bindings) else rows
-        last = rows.rows if end is None else min(end - passed, rows.rows)
-        first = min(max(start - passed, 0), last)
+        last = rows.rows if end is None else min(end - rows_before, rows.rows)
+        first = min(max(start - rows_before, 0), last)
         yield rows if first == 0 and last == rows.rows else rows.slice(first, last)
-        passed += rows.rows
-        if end is not None and passed >= end:
+        rows_before += rows.rows
+        if end is not None and rows_before >= end:
             return
 
 
@@ -51,27 +51,28 @@ def _cut_each(operator: Slice, tables: list[Rows], reader: Reader) -> Rows:
     """Keep a window of the rows that are equal in some values; all rows stay in their order."""
     start, end = bounds(operator.window, reader)
     rows = _join_tables(tables)
-    places = group_rows(operator.per, rows, reader).number_rows()
-    wanted = (places >= start) if end is None else (places >= start) & (places < end)
-    return rows.take(np.flatnonzero(wanted))
+    numbers = group_rows(operator.per, rows, reader).number_rows()
+    mask = (numbers >= start) if end is None else (numbers >= start) & (numbers < end)
+    return rows.take(np.flatnonzero(mask))
 
 
 def _join_tables(tables: list[Rows]) -> Rows:
     if isinstance(tables[0], Groups):
         return tables[0]
-    return gather(one.unweighted() for one in tables if isinstance(one, Bindings))
+    return gather(table.unweighted() for table in tables if isinstance(table, Bindings))
 
 
 def leave(
     entities: Sequence[str], values: Sequence[Output], rows: Rows, reader: Reader
 ) -> Bindings:
-    """Leave some entities of rows, and named values that they carry."""
+    """Keep some variables of rows, and named values that the rows carry."""
     if isinstance(rows, Bindings):
         rows = rows.unweighted()
     source = rows if isinstance(rows, Bindings) else rows.samples
-    columns = value_columns([one.expr for one in values], rows, reader)
+    columns = value_columns([output.expr for output in values], rows, reader)
     carried = {
-        one.name: column.cast(one.type.arrow) for one, column in zip(values, columns, strict=True)
+        output.name: column.cast(output.type.arrow)
+        for output, column in zip(values, columns, strict=True)
     }
     return Bindings({name: source.columns[name] for name in entities}, rows.rows, None, carried)
 
@@ -85,11 +86,11 @@ def sort(
 ) -> Rows:
     """Order rows by keys, then by the ids of the tie variables; NULL is below every value.
 
-    With a window only its rows and those before it are kept, of every table. With `each` rows may be left out that are
-    not among the first of their group.
+    With a window, the rows of the window and the rows before it are kept from every table. With `each`, rows that are
+    not among the first of their group may be left out.
     """
     _, end = bounds(operator.window, reader)
-    kept: list[Bindings] = []
+    parts: list[Bindings] = []
     for rows in tables:
         if isinstance(rows, Groups):
             rows = _select_each(operator, each, rows, reader)
@@ -99,14 +100,14 @@ def sort(
         rows = rows.unweighted()
         rows = rows if end is None else rows.take(_sort_offsets(operator, rows, end, reader))
         count_columns(rows.arrays)
-        kept.append(rows)
-    if end is not None and len(kept) == 1:
-        return kept[0]
-    joined = concat(kept, names)
+        parts.append(rows)
+    if end is not None and len(parts) == 1:
+        return parts[0]
+    joined = concat(parts, names)
     count_columns(joined.arrays)
-    kept.clear()
-    whole = _select_each(operator, each, joined, reader)
-    ordered = whole.take(_sort_offsets(operator, whole, end, reader))
+    parts.clear()
+    candidates = _select_each(operator, each, joined, reader)
+    ordered = candidates.take(_sort_offsets(operator, candidates, end, reader))
     count_columns(ordered.arrays)
     return ordered
 
@@ -120,12 +121,12 @@ def _select_each(operator: Sort, each: Slice | None, rows: R, reader: Reader) ->
     keys = find_numbers(_key_column(first, rows, reader), first.descending)
     if keys is None:
         return rows
-    chosen = select_first_each(group_rows(each.per, rows, reader), keys, end)
-    return rows if chosen is None else rows.take(chosen)
+    offsets = select_first_each(group_rows(each.per, rows, reader), keys, end)
+    return rows if offsets is None else rows.take(offsets)
 
 
 def _sort_offsets(operator: Sort, rows: Rows, end: int | None, reader: Reader) -> Integers:
-    """The offsets of the first rows in order."""
+    """Return the offsets of the first rows in order."""
     offsets = _select_candidates(operator, rows, end, reader)
     if offsets is not None:
         rows = rows.take(offsets)

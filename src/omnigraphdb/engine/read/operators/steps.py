@@ -36,14 +36,14 @@ _MEMORY, _INDEXES = "adjacency in memory", "index hops"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The edges of a walk in one direction; `hops` is how far it may go.
+    """The edges of a walk in one direction; `hops` is the greatest number of its hops.
 
     Edges of several types carry the numbers of their types, as edges of a mixed variable do.
     """
 
     edge: str
     topologies: tuple[Topology, ...]
-    """Those of the edge types."""
+    """The topologies of the edge types."""
     direction: Direction
     hops: int
     reader: Reader
@@ -61,22 +61,24 @@ class Steps:
         return not self.where and not is_mixed(self.edge)
 
     def reversed(self) -> "Steps":
-        """The same edges, walked the other way."""
-        turned = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
-        return replace(self, direction=turned.get(self.direction, self.direction))
+        """Return the same edges, walked the other way."""
+        opposites = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}
+        return replace(self, direction=opposites.get(self.direction, self.direction))
 
     def of(self, nodes: RowIds, unit: NeighbourUnit) -> Adjacency:
-        """The edges that may be walked from some nodes; perhaps more than these."""
-        if (whole := self.in_memory(unit)) is not None:
-            return whole
-        if all(self._should_use_indexes(one, unit, len(nodes)) for one in self.topologies):
+        """Return the edges that may be walked from some nodes, perhaps also other edges."""
+        if (adjacency := self.in_memory(unit)) is not None:
+            return adjacency
+        if all(
+            self._should_use_indexes(topology, unit, len(nodes)) for topology in self.topologies
+        ):
             self.reader.note(_INDEXES)
             return self._look_up(nodes, unit)
         self.reader.note(_MEMORY)
         return self._whole(unit)
 
     def in_memory(self, unit: NeighbourUnit) -> Adjacency | None:
-        """All edges that may be walked, if they are in memory and may be taken from there."""
+        """Return all edges that may be walked, if they are in memory and may be taken from there."""
         if self.reader.traversal.mode is Mode.INDEXED:
             return None
         if (cached := self._cached(unit)) is not None:
@@ -88,10 +90,13 @@ class Steps:
         mode, topologies = self.reader.traversal.mode, self.topologies
         if mode is Mode.INDEXED:
             return _INDEXES
-        if mode is Mode.CSR or all(one.is_near(self.direction, unit) for one in topologies):
+        if mode is Mode.CSR or all(
+            topology.is_near(self.direction, unit) for topology in topologies
+        ):
             return _MEMORY
         if all(
-            one.hop_cost(1, self.direction) < len(one.edges) * costs.EDGE_ROW for one in topologies
+            topology.hop_cost(1, self.direction) < len(topology.edges) * costs.EDGE_ROW
+            for topology in topologies
         ):
             return (
                 f"index hops from up to {self.reader.traversal.frontier_max} nodes, else adjacency"
@@ -124,16 +129,19 @@ class Steps:
         return self.is_plain and cost + costs.COLD_HOP >= costs.stored(len(topology.edges))
 
     def counted(self, frontier: int, unit: NeighbourUnit) -> Adjacency | None:
-        """The numbers of neighbours alone, if so many nodes are asked for and a file has them; it is no adjacency to walk."""
+        """Return the numbers of neighbours alone, if they are read for so many nodes and a file has them.
+
+        The result is an adjacency with degrees only: it cannot be walked.
+        """
         topology = self.topologies[0]
         if self.reader.traversal.mode is not Mode.AUTO or self._cached(unit) is not None:
             return None
         if not self._is_file_worth(topology, topology.hop_cost(frontier, self.direction)):
             return None
-        found = topology.counted(self.direction, unit)
-        if found is not None:
+        counts = topology.counted(self.direction, unit)
+        if counts is not None:
             self.reader.note("numbers of neighbours in memory")
-        return found
+        return counts
 
     # ---- of all nodes
 
@@ -149,22 +157,27 @@ class Steps:
         key = self._key(unit)
         if key is None:
             return self._build(unit)
-        return self.near.cache.get(key, lambda: self._build(unit), lambda one: one.nbytes)
+        return self.near.cache.get(
+            key, lambda: self._build(unit), lambda adjacency: adjacency.nbytes
+        )
 
     def _build(self, unit: NeighbourUnit) -> Adjacency:
         near = self.near
-        ends = self._gather(near.all, lambda one: one.adjacency(self.direction, NeighbourUnit.EDGE))
+        ends = self._gather(
+            near.all, lambda topology: topology.adjacency(self.direction, NeighbourUnit.EDGE)
+        )
         return compress(make_slots(near.row_offsets), ends, unit)
 
     def _key(self, unit: NeighbourUnit) -> Hashable | None:
-        """What names these edges in the cache; None if a value of the condition cannot."""
+        """Return the cache key of these edges; None if the condition has a value that no key can hold."""
         layouts = tuple(
-            (one.edges.layout, one.sources.layout, one.targets.layout) for one in self.topologies
+            (topology.edges.layout, topology.sources.layout, topology.targets.layout)
+            for topology in self.topologies
         )
         return self.key_of(layouts, "steps", self.edge, self.direction, unit)
 
     def key_of(self, *parts: Hashable) -> Hashable | None:
-        """What names something about these edges in the cache; None if a value of the condition cannot."""
+        """Return the cache key of a value about these edges; None if the condition has a value that no key can hold."""
         key = (*parts, self._filled())
         try:
             hash(key)
@@ -173,7 +186,7 @@ class Steps:
         return key
 
     def _filled(self) -> tuple[Test, ...]:
-        """The condition with the values of its parameters."""
+        """Return the condition with the values of its parameters."""
 
         def fixed(leaf: Fixed) -> Fixed:
             if isinstance(leaf, ParamRef):
@@ -190,12 +203,15 @@ class Steps:
     def _look_up(self, nodes: RowIds, unit: NeighbourUnit) -> Adjacency:
         if self.is_plain:
             return self.topologies[0].local(nodes, self.direction, unit)
-        known = np.unique(nodes[nodes != ABSENT])
-        ends = self._gather(known, lambda one: one.local(known, self.direction, NeighbourUnit.EDGE))
-        return compress(Slots(0, len(known), known), ends, unit)
+        distinct_nodes = np.unique(nodes[nodes != ABSENT])
+        ends = self._gather(
+            distinct_nodes,
+            lambda topology: topology.local(distinct_nodes, self.direction, NeighbourUnit.EDGE),
+        )
+        return compress(Slots(0, len(distinct_nodes), distinct_nodes), ends, unit)
 
     def _gather(self, nodes: RowIds, find: Callable[[Topology], Adjacency]) -> Ends:
-        """Gather the edges of all types from some nodes, and keep those that may be walked."""
+        """Gather the edges of all types from some nodes, and keep the edges that may be walked."""
         parts = []
         for name, topology in zip(split_types(self.edge), self.topologies, strict=True):
             walk = find(topology).walk(nodes)
@@ -213,7 +229,7 @@ class Steps:
 
 
 def make_steps(operator: Expand | FindPaths, hops: int, reader: Reader) -> Steps:
-    """The edges that an operator walks."""
+    """Return the edges that an operator walks."""
     return Steps(
         edge=operator.edge,
         topologies=tuple(map(reader.snapshot.topology, split_types(operator.edge))),
@@ -226,7 +242,7 @@ def make_steps(operator: Expand | FindPaths, hops: int, reader: Reader) -> Steps
 
 
 def read_bounds(operator: Expand | FindPaths, reader: Reader) -> tuple[int, int]:
-    """How many hops a walk takes at least and at most; a walk without end visits every node once."""
+    """Read the least and the greatest number of hops of a walk; a walk without end visits every node once."""
     low = read_count(operator.low, reader)
     if operator.high is None:
         name = split_types(operator.edge)[0]
@@ -242,7 +258,7 @@ def read_bounds(operator: Expand | FindPaths, reader: Reader) -> tuple[int, int]
 
 
 def read_count(bound: HopBound, reader: Reader) -> int:
-    """The value of a hop bound, or of a number of paths."""
+    """Read the value of a hop bound, or of a number of paths."""
     value = bound if isinstance(bound, int) else reader.integer(bound)
     assert value is not None, "a parameter of a bound is bound to an integer"
     return value

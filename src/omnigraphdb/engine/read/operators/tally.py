@@ -20,20 +20,20 @@ from omnigraphdb.memory import count_columns, counted_bytes
 from omnigraphdb.values import dataclass
 
 _TALLIED_BYTES: Final = 4 * 8
-"""The columns of a value while it is tallied: its code, what is sorted, its order, and its number."""
+"""The columns of a value while it is tallied: its code, the sorted key, its order, and its number."""
 _REPEATED_BYTES: Final = 3 * 8
-"""The columns of a value that is repeated: where it comes from, its code, and its weight."""
+"""The columns of a value that is repeated: its offset, its code, and its weight."""
 _INTEGER_SUM_MAX = 2.0**62
 """Sums of integers that surely stay below this are added at once."""
 
 
 def is_mergeable(tally: Tally) -> bool:
-    """Whether the tally of all rows follows from those of its parts."""
+    """Whether the tally of all rows follows from the tallies of their parts."""
     return tally.function in ("count", "sum", "avg", "min", "max") and not tally.distinct
 
 
 def compute_tally(tallied: "Tallied", rows: Bindings, reader: Reader) -> tuple[Integers, pa.Array]:
-    """Compute one tally of rows: how many values each group has, and what they come to."""
+    """Compute one tally of rows: the number of values of each group, and their aggregate."""
     with counted_bytes(_TALLIED_BYTES * len(tallied.codes)):
         return _compute_tally(tallied, rows, reader)
 
@@ -55,9 +55,9 @@ def sum_weights(codes: Integers | None, weights: Integers | None, groups: int) -
         return np.ones(groups, dtype=np.int64) if weights is None else weights
     if weights is None:
         return np.bincount(codes, minlength=groups).astype(np.int64)
-    found = np.zeros(groups, dtype=np.int64)
-    np.add.at(found, codes, weights)
-    return found
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, codes, weights)
+    return sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +72,20 @@ class Tallied:
     fraction: float | None = None
 
     def take(self, offsets: Integers) -> "Tallied":
-        """Some of the values."""
+        """Select some of the values."""
         weights = None if self.weights is None else self.weights[offsets]
         values = self.values.take(pa.array(offsets))
         count_columns((values,))
         return replace(self, values=values, codes=self.codes[offsets], weights=weights)
 
     def present(self) -> "Tallied":
-        """Without NULLs."""
+        """Drop the NULLs."""
         if not self.values.null_count:
             return self
         return self.take(np.flatnonzero(pc.is_valid(self.values).to_numpy(zero_copy_only=False)))
 
     def repeated(self) -> "Tallied":
-        """Each value as often as its weight."""
+        """Repeat each value by its weight."""
         assert self.weights is not None, "only weighted values are repeated"
         with counted_bytes(_REPEATED_BYTES * int(self.weights.sum())):
             offsets = np.repeat(count_up(len(self.codes)), self.weights)
@@ -94,7 +94,7 @@ class Tallied:
         return repeated
 
     def once(self) -> "Tallied":
-        """Each value once per group, where it comes first."""
+        """Keep each value once per group, where it comes first."""
         codes = renumber(codes_of(self.values))
         width = int(codes.max(initial=0)) + 1
         _, firsts = np.unique(self.codes * width + codes, return_index=True)
@@ -103,7 +103,7 @@ class Tallied:
 
 def _order_by_ids(tallied: Tallied, rows: Bindings, reader: Reader) -> Tallied:
     """Put values in the order of the ids of their row, variables by name; paths come last, in the order of the search."""
-    names = [one.variable for one in tallied.tally.ties]
+    names = [tie.variable for tie in tallied.tally.ties]
     names += sorted(name for name in rows.columns if _is_path(name, reader))
     columns = [(id_order(name, rows, reader), False) for name in names]
     ordered = tallied.take(sort_rows(columns, rows.rows))
@@ -115,7 +115,7 @@ def _is_path(variable: str, reader: Reader) -> bool:
 
 
 def tally_values(tallied: Tallied) -> tuple[Integers, pa.Array]:
-    """Count the values of each group, and compute what they come to."""
+    """Count the values of each group, and compute their aggregate."""
     codes, groups, values = tallied.codes, tallied.groups, tallied.values
     counts = sum_weights(codes, tallied.weights, groups)
     match tallied.tally.function:
@@ -168,7 +168,7 @@ def _collect(values: pa.Array, codes: Integers, counts: Integers) -> pa.Array:
 
 
 def _deviate(values: pa.Array, codes: Integers, counts: Integers) -> pa.Array:
-    """The standard deviation of the sample; a group of one has none."""
+    """Compute the standard deviation of the sample; a group of one value has none."""
     numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     groups = len(counts)
     means = np.bincount(codes, numbers, minlength=groups) / np.maximum(counts, 1)
@@ -177,18 +177,18 @@ def _deviate(values: pa.Array, codes: Integers, counts: Integers) -> pa.Array:
 
 
 def _interpolate(tallied: Tallied, counts: Integers) -> pa.Array:
-    """The value at a fraction of the sorted values of each group, between its neighbours."""
+    """Compute the value at a fraction of the sorted values of each group, between its neighbours."""
     numbers = tallied.values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     ordered = numbers[np.lexsort((numbers, tallied.codes))]
     starts = np.cumsum(counts) - counts
-    place = (tallied.fraction or 0.0) * np.maximum(counts - 1, 0)
-    below = np.floor(place).astype(np.int64)
+    rank = (tallied.fraction or 0.0) * np.maximum(counts - 1, 0)
+    below = np.floor(rank).astype(np.int64)
     above = np.minimum(below + 1, np.maximum(counts - 1, 0))
     if not len(ordered):
         return pa.nulls(tallied.groups, pa.float64())
     last = len(ordered) - 1
     first, second = (ordered[np.minimum(starts + at, last)] for at in (below, above))
-    return pa.array(first + (second - first) * (place - below), mask=counts == 0)
+    return pa.array(first + (second - first) * (rank - below), mask=counts == 0)
 
 
 def _sum_values(
@@ -214,10 +214,10 @@ def _is_small(numbers: np.ndarray, weights: Integers | None) -> bool:
 
 def _find_extremes(function: str, values: pa.Array, codes: Integers, groups: int) -> pa.Array:
     grouped = pa.table({"g": pa.array(codes), "v": values}).group_by("g")
-    found = grouped.aggregate([("v", function)]).combine_chunks()
+    extremes = grouped.aggregate([("v", function)]).combine_chunks()
     positions = np.full(groups, -1, dtype=np.int64)
-    positions[found["g"].to_numpy()] = count_up(found.num_rows)
-    column = found[f"v_{function}"]
+    positions[extremes["g"].to_numpy()] = count_up(extremes.num_rows)
+    column = extremes[f"v_{function}"]
     best = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], values.type)
     return best.take(pa.array(positions, mask=positions < 0))
 
@@ -235,7 +235,7 @@ def renumber(codes: Integers) -> Integers:
 
 
 def finish_tally(tally: Tally, counts: Integers, values: pa.Array | None) -> pa.Array:
-    """The values of a tally as declared, from its counts and what the values came to."""
+    """Return the values of a tally with the declared type, from the counts and the aggregates of its groups."""
     if tally.function == "count" or values is None:
         return pa.array(counts)
     if tally.function not in ("sum", "avg"):

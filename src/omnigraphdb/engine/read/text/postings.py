@@ -1,4 +1,4 @@
-"""Postings: for every term of a fragment the rows that have it, how often, and the lengths of their texts; and vocabularies."""
+"""Postings: for every term of a fragment its rows, its occurrences, and the lengths of the texts; and vocabularies."""
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,15 +40,15 @@ class Vocabulary:
         return len(self._numbers)
 
     def number(self, term: str) -> int | None:
-        """The number of a term, if any text has it."""
+        """Return the number of a term, if any text has it."""
         return self._numbers.get(term)
 
     def add(self, terms: Iterable[str]) -> Integers:
         """Find the numbers of terms; new terms are added."""
-        known = self._numbers
+        numbers = self._numbers
         with self._lock:
             return np.fromiter(
-                (known.setdefault(term, len(known)) for term in terms), dtype=np.int64
+                (numbers.setdefault(term, len(numbers)) for term in terms), dtype=np.int64
             )
 
     def near(self, term: str, distance: int) -> Integers:
@@ -58,9 +58,10 @@ class Vocabulary:
             letters = [
                 part for size, part in self._letters.items() if abs(size - len(term)) <= distance
             ]
-        sought = np.array([ord(letter) for letter in term], dtype=np.uint32)
+        letters_of_term = np.array([ord(letter) for letter in term], dtype=np.uint32)
         parts = [
-            numbers[_edit_distances(sought, matrix) <= distance] for numbers, matrix in letters
+            numbers[_edit_distances(letters_of_term, matrix) <= distance]
+            for numbers, matrix in letters
         ]
         return np.concatenate(parts) if parts else count_up(0)
 
@@ -77,11 +78,11 @@ class Vocabulary:
         self._arranged = len(terms)
 
 
-def _edit_distances(sought: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> Integers:
+def _edit_distances(word: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> Integers:
     """Compute the edit distances of one word to many words of the same length at once."""
     count, size = matrix.shape
     before = np.tile(np.arange(size + 1, dtype=np.int64), (count, 1))
-    for position, letter in enumerate(sought, start=1):
+    for position, letter in enumerate(word, start=1):
         row = np.empty_like(before)
         row[:, 0] = position
         replaced = before[:, :-1] + (matrix != letter)
@@ -111,9 +112,9 @@ def _cut_pieces(pieces: pa.Array, vocabulary: Vocabulary) -> tuple[Integers, Int
     """Cut pieces into terms: the start of the terms of each piece in the last array, their number, and the terms."""
     lists = pc.split_pattern_regex(pieces, pattern=_BREAKS)
     words = pc.list_flatten(lists).dictionary_encode()
-    found = list(tokens_of_each(words.dictionary.to_pylist()))
-    sizes = np.array([len(terms) for terms in found], dtype=np.int64)
-    numbers = vocabulary.add(term for terms in found for term in terms)
+    word_terms = list(tokens_of_each(words.dictionary.to_pylist()))
+    sizes = np.array([len(terms) for terms in word_terms], dtype=np.int64)
+    numbers = vocabulary.add(term for terms in word_terms for term in terms)
     starts = np.cumsum(sizes) - sizes
     codes = words.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     of_word, at = lay_out_runs(starts[codes], sizes[codes])
@@ -122,9 +123,9 @@ def _cut_pieces(pieces: pa.Array, vocabulary: Vocabulary) -> tuple[Integers, Int
     return np.cumsum(counts) - counts, counts, numbers[at]
 
 
-def distinct_terms(found: Sequence[str]) -> tuple[str, ...]:
-    """The distinct terms of a query, in a fixed order."""
-    return tuple(sorted(set(found)))
+def distinct_terms(terms: Sequence[str]) -> tuple[str, ...]:
+    """List the distinct terms of a query, in a fixed order."""
+    return tuple(sorted(set(terms)))
 
 
 _TERM_BYTES = 120
@@ -166,16 +167,16 @@ def postings_of(
     texts: pa.Array, sizes: Sequence[int], vocabulary: Vocabulary
 ) -> Iterator[Postings]:
     """Analyse the texts of several fragments, which are concatenated with these sizes."""
-    known = len(vocabulary)
+    terms_before = len(vocabulary)
     offsets, terms = terms_of(texts, vocabulary)
-    added = len(vocabulary) - known
+    added = len(vocabulary) - terms_before
     ends = np.cumsum(np.array(sizes, dtype=np.int64))
     cuts = np.searchsorted(offsets, ends)
     start = cut = 0
     for end, stop in zip(ends.tolist(), cuts.tolist(), strict=True):
         part = texts.slice(start, end - start)
-        found = _postings(offsets[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
-        yield replace(found, texts=len(part) - part.null_count, added=added)
+        postings = _postings(offsets[cut:stop] - start, terms[cut:stop], len(part), vocabulary)
+        yield replace(postings, texts=len(part) - part.null_count, added=added)
         start, cut, added = end, stop, 0
 
 
@@ -186,10 +187,10 @@ def _postings(rows: Integers, terms: RowIds, size: int, vocabulary: Vocabulary) 
     fresh[1:] = (ordered[1:] != ordered[:-1]) | (in_rows[1:] != in_rows[:-1])
     firsts = np.flatnonzero(fresh)
     counts = np.diff(np.concatenate([firsts, [len(order)]]))
-    known, starts = np.unique(ordered[firsts], return_index=True)
+    term_numbers, starts = np.unique(ordered[firsts], return_index=True)
     return Postings(
         vocabulary=vocabulary,
-        terms=narrow(known),
+        terms=narrow(term_numbers),
         offsets=narrow(np.concatenate([starts, [len(firsts)]])),
         rows=narrow(in_rows[firsts]),
         counts=narrow(counts),
@@ -202,7 +203,7 @@ def _postings(rows: Integers, terms: RowIds, size: int, vocabulary: Vocabulary) 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The rows that have one term: their offsets, how often they have it, and the lengths of their texts; and vocabularies."""
+    """The rows that have one term: their offsets, its occurrences in each row, and the lengths of their texts."""
 
     offsets: Integers
     counts: Integers
@@ -220,7 +221,7 @@ class TermHits:
     @property
     def offsets(self) -> RowIds:
         """The rows that have one of the terms, ascending."""
-        parts = [one.offsets for one in self.hits]
+        parts = [hits.offsets for hits in self.hits]
         return np.unique(np.concatenate(parts)) if parts else no_row_ids()
 
 
@@ -232,53 +233,55 @@ def find_terms(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> T
         texts += postings.texts
         length += int(postings.lengths.sum())
         for number, term in enumerate(terms):
-            known = postings.vocabulary.number(term)
-            if known is None:
+            term_number = postings.vocabulary.number(term)
+            if term_number is None:
                 continue
-            rows, counts = postings.of(known)
+            rows, counts = postings.of(term_number)
             if len(rows):
                 at = rows.astype(np.int64)
                 lengths = postings.lengths[at].astype(np.int64)
                 hits[number].append(Hits(at + start, counts.astype(np.int64), lengths))
-    return TermHits(hits=tuple(_join_hits(one) for one in hits), texts=texts, length=length)
+    return TermHits(
+        hits=tuple(_join_hits(term_hits) for term_hits in hits), texts=texts, length=length
+    )
 
 
 def _join_hits(parts: Sequence[Hits]) -> Hits:
     if not parts:
         return Hits(no_row_ids(), no_row_ids(), no_row_ids())
     return Hits(
-        np.concatenate([one.offsets for one in parts]),
-        np.concatenate([one.counts for one in parts]),
-        np.concatenate([one.lengths for one in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
     )
 
 
 def find_near(parts: Iterable[tuple[int, Postings]], terms: Sequence[str], distance: int) -> RowIds:
     """Find the rows that have a term within an edit distance of one of these, ascending."""
-    found: list[RowIds] = []
+    rows: list[RowIds] = []
     near: dict[tuple[Vocabulary, int], list[int]] = {}
     for start, postings in parts:
         # A vocabulary grows while fragments are read: its close terms are valid for one size only.
         vocabulary = postings.vocabulary
-        asked = vocabulary, len(vocabulary)
-        if asked not in near:
+        key = vocabulary, len(vocabulary)
+        if key not in near:
             close = [vocabulary.near(term, distance) for term in terms]
-            near[asked] = np.unique(np.concatenate(close)).tolist() if close else []
-        found += [postings.of(number)[0].astype(np.int64) + start for number in near[asked]]
-    return np.unique(np.concatenate(found)) if found else no_row_ids()
+            near[key] = np.unique(np.concatenate(close)).tolist() if close else []
+        rows += [postings.of(number)[0].astype(np.int64) + start for number in near[key]]
+    return np.unique(np.concatenate(rows)) if rows else no_row_ids()
 
 
 SATURATION = 1.2
 LENGTH_SHARE = 0.75
 
 
-def bm25(found: TermHits) -> tuple[RowIds, npt.NDArray[np.float64]]:
+def bm25(term_hits: TermHits) -> tuple[RowIds, npt.NDArray[np.float64]]:
     """Score every row that has one of the terms, by offset, with the statistics of all texts."""
-    offsets = found.offsets
+    offsets = term_hits.offsets
     scores = np.zeros(len(offsets), dtype=np.float64)
-    average = found.length / found.texts if found.texts else 1.0
-    for hits in found.hits:
-        rarity = np.log(1 + (found.texts - len(hits.offsets) + 0.5) / (len(hits.offsets) + 0.5))
+    average = term_hits.length / term_hits.texts if term_hits.texts else 1.0
+    for hits in term_hits.hits:
+        rarity = np.log(1 + (term_hits.texts - len(hits.offsets) + 0.5) / (len(hits.offsets) + 0.5))
         share = 1 - LENGTH_SHARE + LENGTH_SHARE * hits.lengths / max(average, 1e-9)
         weight = hits.counts * (SATURATION + 1) / (hits.counts + SATURATION * share)
         scores[np.searchsorted(offsets, hits.offsets)] += rarity * weight

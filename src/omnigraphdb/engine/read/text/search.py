@@ -71,8 +71,8 @@ class Texts:
 
     def is_present(self, row_ids: RowIds) -> Mask:
         """Mark the entities that have a text."""
-        found = self.entities.values(self.name, row_ids)
-        return np.asarray(found.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        texts = self.entities.values(self.name, row_ids)
+        return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @property
     def _is_stored(self) -> bool:
@@ -103,13 +103,13 @@ class Texts:
         hits = hits[(offsets != ABSENT) & ~self._are_uncovered(offsets)]
         if self._segments == 1:
             return np.asarray(hits)
-        # The row may have its text of now in another segment: check the texts.
+        # The row may have its present text in another segment: check the texts.
         texts = self.entities.values(self.name, hits)
         (postings,) = postings_of(texts, [len(texts)], Vocabulary())
         return np.asarray(hits[find_terms([(0, postings)], terms).offsets])
 
     def _are_uncovered(self, offsets: Integers) -> Mask:
-        """Mark the rows of fragments that no index covers, where rows are that were updated since."""
+        """Mark the rows of fragments that no index covers; rows that were updated since are in such fragments."""
         mask = np.zeros(len(offsets), dtype=bool)
         for part in self.entities.uncovered_fragments(self.name, IndexKind.TEXT):
             start = self.entities.layout.starts[part]
@@ -119,8 +119,8 @@ class Texts:
     @property
     def _segments(self) -> int:
         table = self.entities.table
-        kinds = (one for one in table.indices() if one.column == self.name)
-        return sum(len(one.segments) for one in kinds if one.kind is IndexKind.TEXT)
+        kinds = (index for index in table.indices() if index.column == self.name)
+        return sum(len(index.segments) for index in kinds if index.kind is IndexKind.TEXT)
 
     # ---- terms in memory
 
@@ -137,7 +137,10 @@ class Texts:
     def _postings(
         self, parts: tuple[FragmentInfo, ...] | None = None
     ) -> Iterator[tuple[int, Postings]]:
-        """List the postings of every fragment with the offset of its first row; missing ones are made, several at a time."""
+        """List the postings of every fragment with the offset of its first row.
+
+        Missing postings are built, those of several fragments at a time.
+        """
         layout = self.entities.layout
         block: list[FragmentInfo] = []
         for part in layout.fragments if parts is None else parts:
@@ -146,7 +149,7 @@ class Texts:
                 yield layout.starts[part], cached
                 continue
             block.append(part)
-            if sum(one.rows for one in block) >= _BLOCK_ROWS:
+            if sum(fragment.rows for fragment in block) >= _BLOCK_ROWS:
                 yield from self._make_postings(block)
                 block = []
         if block:
@@ -155,10 +158,10 @@ class Texts:
     def _make_postings(self, block: list[FragmentInfo]) -> Iterator[tuple[int, Postings]]:
         rows = self.entities.table.read((self.name,), fragments=[part.id for part in block])
         texts = column(rows, self.name)
-        made = postings_of(texts, [part.rows for part in block], self._vocabulary())
-        for part, postings in zip(block, made, strict=True):
-            kept = self.entities.cache.keep(self._key(part), postings, postings.nbytes)
-            yield self.entities.layout.starts[part], kept
+        new_postings = postings_of(texts, [part.rows for part in block], self._vocabulary())
+        for part, postings in zip(block, new_postings, strict=True):
+            cached = self.entities.cache.keep(self._key(part), postings, postings.nbytes)
+            yield self.entities.layout.starts[part], cached
 
     def _vocabulary(self) -> Vocabulary:
         key = ("vocabulary", self.entities.layout.path, self._field)
@@ -166,8 +169,8 @@ class Texts:
 
 
 def positions_in(row_ids: RowIds, among: RowIds) -> Integers:
-    """Find the position of each row id in an ascending list; -1 for those that are not in it."""
+    """Find the position of each row id in an ascending list; -1 for row ids that are not in it."""
     if not len(among):
         return np.full(len(row_ids), ABSENT, dtype=np.int64)
-    found = np.minimum(np.searchsorted(among, row_ids), len(among) - 1)
-    return np.where(among[found] == row_ids, found, ABSENT)
+    positions = np.minimum(np.searchsorted(among, row_ids), len(among) - 1)
+    return np.where(among[positions] == row_ids, positions, ABSENT)
