@@ -387,7 +387,7 @@ class Entities:
         """Return the ids of entities; NULL for no entity."""
         return self.values(ID, row_ids)
 
-    def id_ranks(self, row_ids: RowIds) -> Integers:
+    def id_ranks(self, row_ids: RowIds, *, descending: bool = False) -> Integers:  # noqa: ARG002 - ids of one type are unique
         """Rank entities by id; no entity comes first."""
         if not len(self):
             return np.full(len(row_ids), ABSENT, dtype=np.int64)

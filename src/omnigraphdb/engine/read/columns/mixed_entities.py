@@ -66,12 +66,18 @@ class MixedEntities:
         """Return the ids of entities; NULL for no entity."""
         return self.values(ID, row_ids)
 
-    def id_ranks(self, row_ids: RowIds) -> Integers:
-        """Rank entities by id, those of equal ids by type; no entity comes first."""
+    def id_ranks(self, row_ids: RowIds, *, descending: bool = False) -> Integers:
+        """Rank entities by id; no entity comes first.
+
+        Entities of equal ids are ranked by type: in an order that descends by these ranks, types still ascend.
+        """
         ranks = pc.rank(self.id_texts(row_ids), tiebreaker="dense")
         texts = ranks.to_numpy(zero_copy_only=False).astype(np.int64)
         width = max(self.parts) + 1
-        return np.where(row_ids == ABSENT, ABSENT, texts * width + numbers_of(row_ids))
+        types = numbers_of(row_ids)
+        return np.where(
+            row_ids == ABSENT, ABSENT, texts * width + (width - types if descending else types)
+        )
 
 
 def _concat(columns: Sequence[pa.Array]) -> pa.Array:

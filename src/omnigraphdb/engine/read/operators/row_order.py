@@ -76,11 +76,18 @@ def find_numbers(values: pa.Array, descending: bool) -> npt.NDArray[Any] | None:
     return next(_keys(values, descending))
 
 
-def id_order(variable: str, rows: Bindings, reader: Reader) -> pa.Array:
-    """Rank rows by the ids of a variable; paths by the order in which they were found."""
+def id_order(
+    variable: str, rows: Bindings, reader: Reader, *, descending: bool = False
+) -> pa.Array:
+    """Rank rows by the ids of a variable, equal ids by type; paths by the order in which they were found.
+
+    `descending` says that the rows are sorted by these ranks in descending order.
+    """
     if reader.plan.by_name[variable].kind is VariableKind.PATH:
         return pa.array(rows.columns[variable])
-    return pa.array(reader.entities(variable).id_ranks(rows.columns[variable]))
+    return pa.array(
+        reader.entities(variable).id_ranks(rows.columns[variable], descending=descending)
+    )
 
 
 def select_first(values: pa.Array, descending: bool, count: int) -> Integers | None:

@@ -149,7 +149,7 @@ def _key_column(key: SortBy, rows: Rows, reader: Reader) -> pa.Array:
         expr, samples = rows.keys[expr.name], rows.samples  # type: ignore[assignment]
     if isinstance(expr, EntityRef) and isinstance(samples, Bindings):
         # Ranks order like ids, and are cached.
-        return id_order(expr.variable, samples, reader)
+        return id_order(expr.variable, samples, reader, descending=key.descending)
     return value_column(key.expr, rows, reader)
 
 
