@@ -23,7 +23,7 @@ A query matches patterns and returns columns; rows come as dicts, Arrow, pandas 
     >>> graph.query(friends, {"who": "Ada"}).rows
     [{'friend': 'Bo'}]
 
-A branch shows what its source shows and keeps its own changes; a merge brings them back:
+A branch shows the rows of its source and keeps its own changes; a merge brings them back:
 
     >>> review = graph.branch_create("review")
     >>> done = graph.mutate('query q() { insert Person { name: "Cy" } }', branch="review", actor="ada")

@@ -8,7 +8,7 @@ from omnigraphdb.surfaces.cli.process import begin
 def run() -> None:
     """Run the command line as this process."""
     begin()
-    # What is loaded from here on is loaded as `begin` says.
+    # Modules that are loaded from here on are loaded as `begin` arranged.
     from omnigraphdb.surfaces.cli.main import main  # noqa: PLC0415
 
     main()

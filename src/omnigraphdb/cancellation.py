@@ -85,15 +85,15 @@ _guards: ContextVar[tuple[Cancellation, ...]] = ContextVar("omnigraph_cancellati
 
 
 def check_cancelled() -> None:
-    """Stop here if whoever waits for this read does not wait any more."""
+    """Stop here if the caller does not wait for this read any more."""
     for guard in _guards.get():
         guard.check()
 
 
 def check_between(parts: Iterable[T]) -> Iterator[T]:
-    """Look before each part of the work whether anyone still waits for it; free where nobody may cancel.
+    """Check before each part of the work that a caller still waits for it; free where nobody may cancel.
 
-    Whoever guards this call guards the parts, wherever they are taken later.
+    The guards of this call guard the parts, even if these are taken elsewhere later.
     """
     guards = _guards.get()
     return _check_between(guards, parts) if guards else iter(parts)

@@ -1,4 +1,4 @@
-"""How results are shown to people: aligned text for a terminal, HTML for a notebook, from one description of both."""
+"""The display of results to people: aligned text for a terminal, HTML for a notebook, from one description of both."""
 
 import json
 import shutil
@@ -39,9 +39,9 @@ class Grid:
     total: int | None = None
     caption: str = ""
     is_code: bool = False
-    """Whether a notebook shows the cells in a font of fixed width."""
+    """True if a notebook shows the cells in a font of fixed width."""
     firm: int = 0
-    """How many of the first columns a narrow terminal cuts last: ids are copied."""
+    """The number of first columns that a narrow terminal cuts last: ids are copied."""
     rows_max: int = ROWS_SHOWN_MAX
 
     @property
@@ -51,18 +51,18 @@ class Grid:
 
     @property
     def hidden(self) -> int:
-        """How many rows are not shown."""
+        """The number of rows that are not shown."""
         return (len(self.rows) if self.total is None else self.total) - len(self.shown)
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether a column holds numbers, which are set to the right."""
+        """A flag for each column: true if it holds numbers, which are set to the right."""
         return [_are_numbers(row[at] for row in self.shown) for at in range(len(self.columns))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """What a result shows: a title, facts by name, tables, and notes."""
+    """The display of a result: a title, facts by name, tables, and notes."""
 
     title: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class Sheet:
 
 
 class Shown:
-    """A result that people look at: it says what it shows, and is shown alike in a terminal and in a notebook."""
+    """A result that people look at: it describes its display, which is alike in a terminal and in a notebook."""
 
     __slots__ = ()
 
     def _sheet(self) -> Sheet:
-        """What it shows."""
+        """Describe the display of the result."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -98,14 +98,14 @@ class Toned:
 
 
 def tabulate(values: Iterable[Any], *names: str, caption: str = "") -> Grid:
-    """Make a grid of attributes of values; a column is called what its attribute is called."""
+    """Make a grid of attributes of values; a column has the name of its attribute."""
     rows = [[_blank_none(getattr(value, name)) for name in names] for value in values]
     columns = [name.replace("_", " ") for name in names]
     return Grid(columns=columns, rows=rows, caption=caption, rows_max=REPORT_ROWS_MAX)
 
 
 def _blank_none(value: Any) -> Any:
-    """A fact that does not apply is left blank: `null` is a value of data."""
+    """Leave a fact that does not apply blank: `null` is a value of data."""
     return "" if value is None else value
 
 
@@ -154,9 +154,9 @@ def spell_cell(value: Any) -> str:
 
 
 def _spell_list(values: Sequence[Any]) -> str:
-    shown = ", ".join(map(_spell_item, values[:ITEMS_SHOWN_MAX]))
+    items_text = ", ".join(map(_spell_item, values[:ITEMS_SHOWN_MAX]))
     more = len(values) - ITEMS_SHOWN_MAX
-    return f"[{shown}, … {more} more]" if more > 0 else f"[{shown}]"
+    return f"[{items_text}, … {more} more]" if more > 0 else f"[{items_text}]"
 
 
 def _spell_item(value: Any) -> str:
@@ -164,9 +164,9 @@ def _spell_item(value: Any) -> str:
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    known = [value for value in values if value is not None and value != ""]
-    return bool(known) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+    present_values = [value for value in values if value is not None and value != ""]
+    return bool(present_values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in present_values
     )
 
 
@@ -175,12 +175,12 @@ def _are_numbers(values: Iterable[Any]) -> bool:
 
 def render_text(sheet: Sheet, width: int | None = None) -> str:
     """Lay a sheet out for a terminal; the width is that of the terminal unless given."""
-    room = width or shutil.get_terminal_size().columns
-    return escape_controls("\n".join(_text_lines(sheet, room)))
+    line_width = width or shutil.get_terminal_size().columns
+    return escape_controls("\n".join(_text_lines(sheet, line_width)))
 
 
 def escape_controls(text: str) -> str:
-    """A text that no terminal obeys: control characters and those that turn the direction are spelt as JSON spells them.
+    """Escape control characters and characters that turn the direction as JSON does, so that no terminal obeys them.
 
     Line breaks and tabs stay.
     """
@@ -199,7 +199,7 @@ _SPELT = {
 }
 
 
-def _text_lines(sheet: Sheet, room: int) -> Iterator[str]:
+def _text_lines(sheet: Sheet, line_width: int) -> Iterator[str]:
     yield sheet.title
     longest = max(map(len, sheet.facts), default=0)
     for name, value in sheet.facts.items():
@@ -207,16 +207,16 @@ def _text_lines(sheet: Sheet, room: int) -> Iterator[str]:
     for grid in sheet.grids:
         if len(sheet.grids) > 1 or grid.caption:
             yield ""
-        yield from _grid_lines(grid, room)
+        yield from _grid_lines(grid, line_width)
     yield from sheet.notes
 
 
-def _grid_lines(grid: Grid, room: int) -> Iterator[str]:
+def _grid_lines(grid: Grid, line_width: int) -> Iterator[str]:
     if grid.caption:
         yield grid.caption
     cells = [list(map(spell_cell, row)) for row in grid.shown]
     natural = [max(map(_width, column)) for column in zip(grid.columns, *cells, strict=True)]
-    widths = _fit(natural, room, grid.firm)
+    widths = _fit(natural, line_width, grid.firm)
     right = grid.numeric
     lines = [list(grid.columns), ["─" * width for width in widths], *cells]
     for line in lines if widths else []:
@@ -229,10 +229,10 @@ def _grid_lines(grid: Grid, room: int) -> Iterator[str]:
         yield f"… {count_of(dropped, 'column')} more: {', '.join(grid.columns[len(widths) :])}"
 
 
-def _fit(natural: list[int], room: int, firm: int) -> list[int]:
+def _fit(natural: list[int], line_width: int, firm: int) -> list[int]:
     """Narrow the widest columns until all fit; the last ones go when even the narrowest do not."""
     widths = [min(width, TEXT_CHARS_MAX) for width in natural] if len(natural) > 1 else natural[:]
-    while widths and sum(widths) + 2 * (len(widths) - 1) > room:
+    while widths and sum(widths) + 2 * (len(widths) - 1) > line_width:
         soft = range(firm if len(widths) > firm else 0, len(widths))
         widest = max(soft, key=widths.__getitem__)
         if widths[widest] > TEXT_CHARS_MIN:
@@ -251,13 +251,13 @@ def _pad(text: str, width: int, to_right: bool) -> str:
 def _cut(text: str, width: int) -> str:
     if _width(text) <= width:
         return text
-    kept, used = "", 1
+    prefix, used = "", 1
     for char in text:
         used += _char_width(char)
         if used > width:
             break
-        kept += char
-    return kept + "…"
+        prefix += char
+    return prefix + "…"
 
 
 def _width(text: str) -> int:
@@ -265,7 +265,7 @@ def _width(text: str) -> int:
 
 
 def _char_width(char: str) -> int:
-    """Columns of a terminal that a character takes."""
+    """Return the columns of a terminal that a character takes."""
     if combining(char):
         return 0
     return 2 if east_asian_width(char) in "WF" else 1
@@ -346,8 +346,12 @@ def _html_cell(value: Any) -> str:
     if value is None:
         return '<span class="og-0">null</span>'
     text = spell_cell(value)
-    shown = escape(text if len(text) <= HTML_CHARS_MAX else text[: HTML_CHARS_MAX - 1] + "…")
-    return f'<span class="og-{value.tone}">{shown}</span>' if isinstance(value, Toned) else shown
+    escaped_text = escape(text if len(text) <= HTML_CHARS_MAX else text[: HTML_CHARS_MAX - 1] + "…")
+    return (
+        f'<span class="og-{value.tone}">{escaped_text}</span>'
+        if isinstance(value, Toned)
+        else escaped_text
+    )
 
 
 # ---- Mermaid

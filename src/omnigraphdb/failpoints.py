@@ -131,7 +131,7 @@ _armed: dict[str, Action] = {}
 
 
 def fail(name: Failpoint) -> None:
-    """Run what a test armed here; nothing otherwise."""
+    """Run the action that a test armed here; do nothing otherwise."""
     if _armed:
         action = _armed.get(name)
         if action is not None:
@@ -210,8 +210,8 @@ def action_of(name: Failpoint, spec: str) -> Action:
 @contextmanager
 def armed(name: Failpoint, action: Action | str = "error") -> Iterator[None]:
     """Arm a failpoint for the length of a block."""
-    chosen = action_of(name, action) if isinstance(action, str) else action
-    _armed[name] = chosen
+    armed_action = action_of(name, action) if isinstance(action, str) else action
+    _armed[name] = armed_action
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ MAIN = BranchName("main")
 
 
 class LoadMode(StrEnum):
-    """What a load does with rows that are there: refuse them, replace them one by one, or replace all."""
+    """The treatment of existing rows by a load: refuse them, replace them one by one, or replace all."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -30,14 +30,14 @@ class LoadMode(StrEnum):
 
 
 class PartFormat(StrEnum):
-    """How the files of an export are spelled."""
+    """The format of the files of an export."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
 
 
 class Op(StrEnum):
-    """What happened to an entity."""
+    """The change of an entity."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -52,7 +52,7 @@ class EntityKind(StrEnum):
 
 
 class Granularity(StrEnum):
-    """What must not be changed on both sides: the row, or one property of it."""
+    """The unit that must not be changed on both sides: the row, or one property of it."""
 
     ROW = "row"
     PROPERTY = "property"

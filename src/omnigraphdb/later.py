@@ -11,7 +11,7 @@ class Later:
         self._module_name = name
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self._module_name), name)
+        attribute = getattr(import_module(self._module_name), name)
         # Kept here, so that the next use is an ordinary look at an attribute.
-        setattr(self, name, found)
-        return found
+        setattr(self, name, attribute)
+        return attribute

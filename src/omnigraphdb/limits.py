@@ -22,7 +22,7 @@ LINE_SHOWN_CHARS_MAX = 160
 """A source line in a message is cut to this much around its caret."""
 
 SUGGESTED_CHARS_MAX = 200
-"""A longer name is no slip of a name that exists, and comparing it would take seconds."""
+"""A longer name is not a misspelling of an existing name, and comparing it would take seconds."""
 
 SUGGESTIONS_MAX = 3
 """Names offered by did-you-mean."""
@@ -46,25 +46,25 @@ MUTATION_BYTES_MAX = 256 * 1024 * 1024
 """Pending rows of one mutation; a bulk write belongs to load."""
 
 RETURNED_BYTES_KEPT_MAX = 64 * 1024
-"""What a mutation with an idempotency key may return, as JSON: the manifest keeps it for a repetition."""
+"""Bytes that a mutation with an idempotency key may return, as JSON: the manifest keeps them for a repetition."""
 
 SOURCE_BYTES_MAX = 4 * 1024 * 1024
-"""Schema and query text; far above any real file, far below what would stall the parser."""
+"""Schema and query text; far above any real file, far below a size that would stall the parser."""
 
 SCHEMA_PROPERTIES_MAX = 100_000
-"""Properties that the node types of a schema inherit altogether: interfaces multiply what a text says."""
+"""Properties that the node types of a schema inherit altogether: interfaces multiply the properties of a text."""
 
 NESTING_MAX = 64
 """Depth of nested blocks in a query; deeper text is refused before the stack is."""
 
 EXPRESSION_STEPS_MAX = 256
-"""Operators of one rank in a row, such as `a + b + c`; each adds a level to what is evaluated."""
+"""Operators of one rank in a row, such as `a + b + c`; each adds a level to the evaluated expression."""
 
 RECORDS_TYPED = 16_384
 """Records from memory that are held before they become columns."""
 
 RECORDS_WEIGHED = 64
-"""Records of so many that are weighed for all of them."""
+"""Records in the sample by which the bytes of a batch of records are estimated."""
 
 BLOCK_BYTES = 8 * 1024 * 1024
 """Lines of a load file that are held before they become columns."""
@@ -85,16 +85,16 @@ BRANCH_FILE_BYTES_MAX = 200
 """A branch's ref is one file, '/' written as '%2F', and a file name is written under a longer temporary one."""
 
 FILE_BYTES_MAX = 255
-"""What a file system takes for one name."""
+"""The longest name that a file system takes."""
 
 PATH_CHARS_MAX = 4096
-"""What a system takes for a path; an address of an object store is shorter."""
+"""The longest path that a system takes; an address of an object store is shorter."""
 
 LOAD_CONCURRENCY = 8
 """Tables staged at once by a load."""
 
 MANIFEST_FRAGMENTS_MAX = 8
-"""The publisher folds the manifest past this many fragments of recent rows: what openings and swaps cost follows them."""
+"""The publisher folds the manifest past this many fragments of recent rows: openings and swaps cost more with each."""
 
 TAIL_ROWS_MAX = 16
 """A swap of the manifest writes the rows of its newest fragment anew, up to this many, instead of a deletion file."""
@@ -131,8 +131,8 @@ BRANCH_STATES_MAX = 32
 """Manifest states kept per graph: one per branch in use, and as many past ones."""
 
 MANIFEST_SECONDS_MIN = 3600.0
-"""Cleanup of an object store keeps versions of the manifest that were replaced less than this ago: a publisher without a
-lock may still stand on one, and Lance would not notice what came between."""
+"""Cleanup of an object store keeps versions of the manifest that were replaced less than this ago: a publisher without
+a lock may still build on one, and Lance would not notice the versions in between."""
 
 KNOWN_HEAD_SECONDS_MAX = 600.0
 """A publisher uses a state of the manifest that it knows for as long as this, and then asks for the newest; much less than
@@ -151,7 +151,7 @@ CONTRACT_WAIT_SECONDS = 0.05
 """Time between two such looks."""
 
 BRANCH_CAPTURES_MAX = 3
-"""How often a new branch takes what its source shows, when cleanup removes it before the branch is there."""
+"""Times a new branch takes the versions that its source shows, when cleanup removes them before the branch exists."""
 
 EXAMINATIONS_MAX = 5
 """Looks at the whole graph that are begun again because others changed it while it was looked at."""
@@ -172,13 +172,13 @@ LEASE_SECONDS = 30.0
 """Life of a lease on an object store; renewed three times within it."""
 
 LEASE_RENEW_SECONDS = 10.0
-"""How often a live holder renews its lease."""
+"""Time between two renewals of a lease by its live holder."""
 
 LEASE_MARGIN_PART = 6
 """A holder stops trusting its lease this part of its life early, a rival waits as much longer: requests take time."""
 
 LEASE_TURN_SECONDS = 1.0
-"""How long a waiter has to take a lease that was released before the next in line may: some polls."""
+"""Time in which a waiter must take a released lease before the next in line may: some polls."""
 
 LEASE_WAITERS_MAX = 64
 """Processes that stand in line for a lease; others look again until there is room."""
@@ -196,19 +196,19 @@ OBJECT_GUARD_SECONDS_MAX = 30.0
 """A guard on local objects is held for microseconds; a longer wait means a stopped process holds it."""
 
 OBJECT_ROUNDS_MAX = 16
-"""Times a write begins again when others change what it replaces under it: a directory, a temporary name, a lease."""
+"""Times a write begins again when others change the object that it replaces: a directory, a temporary name, a lease."""
 
 LOCK_WAIT_SECONDS = 60.0
-"""How long a writer waits for a live one when `lock_wait` says nothing else: longer than almost every commit."""
+"""Time that a writer waits for a live one when `lock_wait` is not set: longer than almost every commit."""
 
 LOCK_WAIT_SECONDS_MAX = 86_400.0
 """The longest `lock_wait`: a day."""
 
 HOLDER_POLL_SECONDS = 0.25
-"""How seldom, at most, somebody who waits for a live writer to end looks at the holder of its lock."""
+"""Longest time between two looks of a waiting writer at the holder of the lock of a live one."""
 
 CLAIM_POLL_SECONDS = 0.02
-"""How soon a writer whose wait is over looks again whether a holder of its locks took it along."""
+"""Time after which a writer whose wait is over checks again whether a holder of its locks took it along."""
 
 LOCK_TIMES_KNOWN = 8
 """Times for which a lock was held, from which a writer concludes how long those before it take; fewer tell nothing."""
@@ -217,11 +217,11 @@ LOCK_TIMES_LOCKS_MAX = 256
 """Locks of which a process remembers how long they were held last."""
 
 GROUP_MEMBERS_MAX = 64
-"""Writes that share one publish at most: what one sidecar should name, and how long the first of them should wait."""
+"""Writes that share one publish at most: it bounds the names in one sidecar and the wait of the first of them."""
 
 GROUP_WAIT_SECONDS_MAX = 0.025
-"""How long the first of a group waits for others that prepare an insert on a local disk: twice what eight of them take, and
-about as long as the publish that each of them would make alone."""
+"""Longest wait of the first of a group for others that prepare an insert on a local disk: twice the time of eight of
+them, and about as long as the publish that each of them would make alone."""
 
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of rows that the writes of one publish bring at most; a larger write publishes alone."""
@@ -242,13 +242,14 @@ LEASE_PUTS_MAX = 16
 """Leases that a process gives back, or renews, at the same time."""
 
 ENTRY_SECONDS_MAX = 5.0
-"""How long a writer on an object store relies on what it saw before: interrupted writes of others stay unseen that long at most."""
+"""Time that a writer on an object store relies on its last look: interrupted writes of others stay unseen that long at
+most."""
 
 UNUSED_APPENDS_MAX = 256
 """Staged appends whose files wait to be used by the same write again."""
 
 HOLDER_BYTES_MAX = 4096
-"""What is read of a lock file to tell its holder."""
+"""Bytes of a lock file that are read to tell its holder."""
 
 LEASES_KNOWN_MAX = 256
 """Leases this process gave back and may take again without reading them first; as many of others that it watches."""
@@ -260,7 +261,7 @@ SERVER_STATUS_MAX = 4
 """Requests about a server itself that it runs at a time: they never wait for reads of graphs."""
 
 STORE_TIME_SECONDS_MAX = 60.0
-"""How long a process counts on from the time that an object store showed before it asks again: the store's clock may be set."""
+"""Time that a process counts on from the time of an object store before it asks again: the store's clock may be set."""
 
 STORE_TIME_STEP_SECONDS = 1.0
 """Stores date objects in whole seconds, so an age by their clock may be this much less."""
@@ -269,7 +270,7 @@ ARMED_KNOWN_MAX = 256
 """Sidecars under way whose state on the store is known without reading it."""
 
 LEASE_POLL_SECONDS = 0.25
-"""How seldom, at most, a waiting writer looks at another's lease."""
+"""Longest time between two looks of a waiting writer at another's lease."""
 
 PRODUCT_ROWS_MAX = 200_000_000
 """Pairs of unconnected entities one query may form; more would not fit in memory."""
@@ -332,8 +333,8 @@ LOOKUP_VALUES_MAX = 8_192
 """Values of one indexed lookup; more become several."""
 
 LOOKUP_FILTERED_MAX = 256
-"""Texts that Lance itself filters by where no index serves: up to here that costs half of what a scan does whose batches are
-compared one by one, because every small fragment is a batch."""
+"""Texts that Lance itself filters by where no index serves: up to here that costs half as much as a scan whose batches
+are compared one by one, because every small fragment is a batch."""
 
 LOOKUP_ROWS_PER_VALUE = 500
 """An index finds a value in the time a scan passes this many rows; past it one scan is faster."""
@@ -342,7 +343,7 @@ CACHED_IDS_SMALL = 16_384
 """Ids of a table this small are read whole at the first lookup; a larger one must have cost as much in lookups."""
 
 CACHED_ID_BYTES = 1_024
-"""Cache bytes that allow a writer to remember one id: an eighth of them is what it takes."""
+"""Cache bytes that allow a writer to remember one id: the id takes an eighth of them."""
 
 FRAGMENT_ROWS_MIN = 65_536
 """Rows of a full fragment of a small table: committing an update costs 40 ns per row of the fragment it touches."""
@@ -354,10 +355,10 @@ FRAGMENTS_AIM = 128
 """Full fragments of a table before they double in size."""
 
 STREAM_ROWS = 16_000_000
-"""How many rows a stream is taken to bring when it does not say: a fragment size between the extremes."""
+"""Rows that a stream is assumed to bring when it does not say: a fragment size between the extremes."""
 
 FRAGMENT_BYTES_MAX = 4 * 1024 * 1024 * 1024
-"""Bytes of one fragment: a worker's share of a scan, far below what stores take."""
+"""Bytes of one fragment: a worker's share of a scan, far below the largest object of a store."""
 
 INDEX_SEGMENTS_MAX = 8
 """Segments of one index, each asked by every query; past it the index is built again."""
@@ -441,8 +442,8 @@ DELETION_READS_MAX = 8
 """Deletion files one comparison asks an object store for at a time."""
 
 SPAN_ROWS_MAX = 131_072
-"""Rows around those that a merge changes: to update them in one commit Lance looks through all of these, at some 20 ns
-each. Past this, changed rows come with one commit and take over in the next, which costs as much on a disk."""
+"""Rows around the rows that a merge changes: to update those in one commit Lance looks through all of these, at some 20
+ns each. Past this, changed rows come with one commit and take over in the next, which costs as much on a disk."""
 
 SPAN_ROWS_DISTANT_MAX = 4_000_000
 """The same on an object store, where a commit is several requests."""
@@ -497,8 +498,8 @@ OPTIMIZE_ROUNDS_MAX = 5
 """Times optimize begins again when a program that takes no locks moves a table between two of its commits."""
 
 CLEANUP_SKEW_SECONDS_MAX = 60.0
-"""How far the clock of a machine may be from that of an object store for cleanup to tell ages by it: far above what
-synchronised clocks differ by, far below the life of a heartbeat."""
+"""Largest difference between the clocks of a machine and an object store at which cleanup tells ages: far above the
+difference of synchronised clocks, far below the life of a heartbeat."""
 
 CLEANUP_KEEP_WARN = 3
 """Fewer kept versions than this leave recovery little to look at."""
@@ -519,7 +520,7 @@ HASHED_ROWS = 1 << 14
 """Keys that are hashed at once: hashing takes some ten times their bytes."""
 
 EXPORT_PART_ROWS = 1_048_576
-"""Rows of one file of an export: what one task writes."""
+"""Rows of one file of an export, which one task writes."""
 
 ORDERED_PART_BYTES = 8 * 1024 * 1024
 """Rows of a table that are sorted at a time; a larger table goes through temporary files."""
@@ -579,10 +580,10 @@ PROJECTION_BYTES = 4 * 1024 * 1024 * 1024
 """Memory up to which the algorithms on a projection run in one process: some 60 million arcs."""
 
 PROJECTED_ARC_BYTES = 64
-"""About what an arc takes while ranks are computed: its ends, its row, its weight, and its places in two matrices."""
+"""About the bytes of an arc while ranks are computed: its ends, its row, its weight, and its places in two matrices."""
 
 PROJECTED_NODE_BYTES = 64
-"""About what a node takes: its id and a few numbers."""
+"""About the bytes of a node: its id and a few numbers."""
 
 SMALL_WORK_BYTES = 256 * 1024 * 1024
 """Input up to which a load works in memory, and never leaves this process by itself."""
@@ -591,26 +592,26 @@ SMALL_WORK_ROWS = 2_000_000
 """Rows of input up to which a load works in memory, and never leaves this process by itself."""
 
 STRAYED_LOOKED_AT = 2
-"""Branches an open looks at to notice that the directory was moved: one move strays all that were there. The others are
+"""Branches an open looks at to notice that the directory was moved: one move strays all its branches. The others are
 looked at when they are used."""
 
 SCRATCH_SECONDS = 7 * 24 * 3600.0
-"""How long scratch files of a load that fell silent stay when cleanup is given no age."""
+"""Time that scratch files of a load that fell silent stay when cleanup is given no age."""
 
 HEARTBEAT_SECONDS = 600.0
-"""How long the heartbeat of a long load counts after it was last renewed: a stopped machine may come back."""
+"""Time that the heartbeat of a long load counts after its last renewal: a stopped machine may come back."""
 
 HEARTBEAT_RENEW_SECONDS = 60.0
-"""How often a long load renews its heartbeat."""
+"""Time between two renewals of the heartbeat of a long load."""
 
 JOB_BEGIN_SECONDS = 2.0
-"""How long work lasts before it shows itself as a job: what ends sooner asks the store nothing for it."""
+"""Time after which work shows itself as a job: shorter work asks the store nothing for it."""
 
 JOB_RENEW_SECONDS = 5.0
-"""How often a job renews its record."""
+"""Time between two renewals of the record of a job."""
 
 JOB_EXPIRE_SECONDS = 30.0
-"""How long a record counts after it was last renewed; then its job is shown as dead."""
+"""Time that a record counts after its last renewal; then its job is shown as dead."""
 
 SIDE_BATCH_ROWS = 65_536
 """Rows that a task of a comparison holds while it makes digests or rows of fragments of them."""
@@ -631,10 +632,10 @@ KEY_ROUNDS_MAX = 3
 """Looks for the result of an idempotency key, with pending operations recovered between them."""
 
 HISTORY_PROBES_MAX = 256
-"""How often the history of an entity looks for an earlier life of its id before it says that it did not look further."""
+"""Times the history of an entity looks for an earlier life of its id before it says that it did not look further."""
 
 AUTHORED_COMMITS_MAX = 500
-"""Commits of an actor that a comparison looks into for what they changed."""
+"""Commits of an actor whose changes a comparison looks up."""
 
 COMMITS_COUNTED_MAX = 25
 """Commits of a page of the log whose changes are counted: each is compared with its parent."""

@@ -2,7 +2,7 @@
 
 import logging
 
-# Whoever wants events configures `logging`; without that, none reaches stderr.
+# A program that wants events configures `logging`; without that, no event reaches stderr.
 logging.getLogger("omnigraphdb").addHandler(logging.NullHandler())
 
 
@@ -14,15 +14,15 @@ class EventLogger:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anyone takes what happens in the course of things."""
+        """Whether events of normal operation are logged."""
         return self._logger.isEnabledFor(logging.INFO)
 
     def info(self, event: str, **fields: object) -> None:
-        """Send what happens in the course of things."""
+        """Send an event of normal operation."""
         self._send(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Send what someone should look at."""
+        """Send an event that someone should look at."""
         self._send(logging.WARNING, event, fields)
 
     def failure(self, event: str, error: Exception, **fields: object) -> None:
@@ -35,7 +35,7 @@ class EventLogger:
         if self._logger.isEnabledFor(level):
             said = {"event": event, **fields, "level": logging.getLevelName(level).lower()}
             text = " ".join(f"{name}={value!r}" for name, value in said.items())
-            # As an argument: the text may hold what `logging` takes for a placeholder.
+            # As an argument: the text may hold a placeholder of `logging`.
             self._logger.log(level, "%s", text, exc_info=error, extra={"fields": said})
 
 

@@ -34,7 +34,7 @@ class MemoryPool:
     """Guards the pool and the bounds that count in it: a column of any read may be freed while this thread counts."""
 
     def take(self, size: int) -> None:
-        """Count bytes; refuses what would pass the bound."""
+        """Count bytes; refuse bytes that would pass the bound."""
         with self.lock:
             if self.used + size > self.bytes_max:
                 raise ServerBusy("memory_bytes", self.bytes_max, self.used + size, self.setting)
@@ -53,12 +53,12 @@ class MemoryBound:
         self._bytes_max, self._setting, self._pool = bytes_max, setting, pool
         self._lock = pool.lock
         self._columns: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        """The size of each counted column, and what notices that it is freed, by its identity."""
+        """The size of each counted column, and the weak reference that notices its release, by its identity."""
         self._is_over = False
         self.used = 0
 
     def take(self, size: int) -> None:
-        """Count bytes of the read; refuses what would pass its bound or that of the pool."""
+        """Count bytes of the read; refuse bytes that would pass its bound or the bound of the pool."""
         with self._lock:
             if self._is_over:
                 return
@@ -149,7 +149,7 @@ class HeldBytes:
         self._size = 0
 
     def take(self, size: int) -> None:
-        """Count more bytes; refuses what would pass the bound."""
+        """Count more bytes; refuse bytes that would pass the bound."""
         if self._bound is not None:
             self._bound.take(size)
             self._size += size

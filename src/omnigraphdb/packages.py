@@ -14,7 +14,7 @@ _EXTRAS: Final = {"cedarpy": "policy", "pyspark": "spark", "scipy": "analytics"}
 
 
 def load_package(name: str, what: str, *, state: str = "nothing was read") -> ModuleType:
-    """Load a package that a call needs; the error for a missing one says what needs it and how to install it."""
+    """Load a package that a call needs; the error for a missing package names the call and the command that installs it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

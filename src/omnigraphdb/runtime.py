@@ -16,18 +16,18 @@ _ULID_RANDOM_BITS: Final = 80
 
 
 class Runtime(Protocol):
-    """Where time, randomness and waiting come from."""
+    """The source of time, randomness and waiting."""
 
     def now_us(self) -> int:
-        """Microseconds since the epoch."""
+        """Return the microseconds since the epoch."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps back."""
+        """Return the seconds of a clock that never steps back."""
         ...
 
     def new_id(self) -> str:
-        """A fresh ULID; ids made by one runtime sort in the order they were made."""
+        """Return a fresh ULID; ids made by one runtime sort in the order they were made."""
         ...
 
     def wait(self, seconds: float) -> None:
@@ -35,7 +35,7 @@ class Runtime(Protocol):
         ...
 
     def jitter(self, seconds: float) -> float:
-        """A random part of a delay, so that rivals do not stay in step."""
+        """Return a random part of a delay, so that rivals do not stay in step."""
         ...
 
 
@@ -48,15 +48,15 @@ class SystemRuntime:
     _random: random.Random = field(default_factory=random.SystemRandom)
 
     def now_us(self) -> int:
-        """Microseconds since the epoch."""
+        """Return the microseconds since the epoch."""
         return time.time_ns() // 1_000
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps back."""
+        """Return the seconds of a clock that never steps back."""
         return time.monotonic()
 
     def new_id(self) -> str:
-        """A fresh ULID, greater than every one this runtime made before."""
+        """Return a fresh ULID, greater than every one this runtime made before."""
         with self._lock:
             milliseconds = time.time_ns() // 1_000_000
             drawn = milliseconds << _ULID_RANDOM_BITS | self._random.getrandbits(_ULID_RANDOM_BITS)
@@ -68,7 +68,7 @@ class SystemRuntime:
         time.sleep(seconds)
 
     def jitter(self, seconds: float) -> float:
-        """A random part of a delay."""
+        """Return a random part of a delay."""
         return self._random.uniform(0, seconds)
 
 
@@ -81,12 +81,12 @@ SYSTEM = SystemRuntime()
 
 
 def datetime_of(us: int) -> datetime:
-    """Microseconds since the epoch as an aware UTC datetime."""
+    """Convert microseconds since the epoch to an aware UTC datetime."""
     return datetime.fromtimestamp(us / 1_000_000, tz=UTC)
 
 
 def us_of(moment: datetime) -> int:
-    """An aware datetime as microseconds since the epoch; a naive one counts as UTC."""
+    """Convert an aware datetime to microseconds since the epoch; a naive one counts as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, order=False, **options):
-        """Make of a class what `dataclasses.dataclass` makes of it; there is no `InitVar`."""
+        """Make a dataclass of a class, as `dataclasses.dataclass` does, but without `InitVar`."""
 
-        def define(found):
-            return _define(found, frozen=frozen, eq=eq, order=order, **options)
+        def define(decorated):
+            return _define(decorated, frozen=frozen, eq=eq, order=order, **options)
 
         return define if cls is None else define(cls)
 
@@ -39,28 +39,30 @@ _KEPT = object()
 
 def _define(cls: type, *, frozen: bool, eq: bool, order: bool, **options: Any) -> type:
     # Python gives a class with an `__eq__` of its own a `__hash__` that is None.
-    given = {name for name, value in vars(cls).items() if value is not None}
+    own_names = {name for name, value in vars(cls).items() if value is not None}
     # The standard decorator would spell out a signature for a class without a docstring.
     cls.__doc__ = cls.__doc__ or cls.__name__
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-    # A class that inherits how it is shown keeps it.
-    shown: Any = cls.__repr__
-    methods: dict[str, Any] = {"__repr__": _repr} if shown is object.__repr__ else {}
-    methods["__init__"] = _defer(made, "__init__", _write_frozen_init if frozen else _write_init)
-    methods["__replace__"] = _defer(made, "__replace__", _write_replace)
+    data_class: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    # A class that inherits a `__repr__` keeps it.
+    inherited_repr: Any = cls.__repr__
+    methods: dict[str, Any] = {"__repr__": _repr} if inherited_repr is object.__repr__ else {}
+    methods["__init__"] = _defer(
+        data_class, "__init__", _write_frozen_init if frozen else _write_init
+    )
+    methods["__replace__"] = _defer(data_class, "__replace__", _write_replace)
     if eq:
-        methods["__eq__"] = _defer(made, "__eq__", _write_eq)
-        methods["__hash__"] = _defer(made, "__hash__", _write_hash) if frozen else None
+        methods["__eq__"] = _defer(data_class, "__eq__", _write_eq)
+        methods["__hash__"] = _defer(data_class, "__hash__", _write_hash) if frozen else None
     if order:
-        methods |= {name: _defer(made, name, write) for name, write in _ORDER.items()}
+        methods |= {name: _defer(data_class, name, write) for name, write in _ORDER.items()}
     if frozen:
         methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
     if frozen and options.get("slots"):
         methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
     for name, method in methods.items():
-        if name not in given:
-            setattr(made, name, method)
-    return made
+        if name not in own_names:
+            setattr(data_class, name, method)
+    return data_class
 
 
 def _defer(cls: type, name: str, write: _Write) -> Callable[..., Any]:
@@ -84,11 +86,11 @@ def _write_init(cls: type) -> Callable[..., Any]:
 
 def _write_frozen_init(cls: type) -> Callable[..., Any]:
     # A slot that is asked directly takes a value in three quarters of the time of `object.__setattr__`.
-    found = {_SLOT + one.name: getattr(cls, one.name, None) for one in fields(cls)}
+    slots = {_SLOT + field.name: getattr(cls, field.name, None) for field in fields(cls)}
     setters = {
-        name: slot.__set__ for name, slot in found.items() if isinstance(slot, MemberDescriptorType)
+        name: slot.__set__ for name, slot in slots.items() if isinstance(slot, MemberDescriptorType)
     }
-    if len(setters) == len(found):
+    if len(setters) == len(slots):
         return _write_any_init(cls, _SLOT + "{name}(self, {value})", setters)
     return _write_any_init(cls, "_set(self, {name!r}, {value})", {"_set": object.__setattr__})
 
@@ -96,48 +98,62 @@ def _write_frozen_init(cls: type) -> Callable[..., Any]:
 def _write_any_init(
     cls: type, assignment: str, setters: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[..., Any]:
-    own: tuple[Field[Any], ...] = fields(cls)
-    known: dict[str, Any] = {"_MISSING": MISSING, **setters}
-    known |= {_DEFAULT + one.name: one.default for one in own if one.default is not MISSING}
-    known |= {_MAKE + one.name: one.default_factory for one in own}
-    by_position = [_parameter(one) for one in own if one.init and not one.kw_only]
-    by_name = [_parameter(one) for one in own if one.init and one.kw_only]
-    body = [assignment.format(name=one.name, value=_value(one)) for one in own if _is_set(one)]
+    class_fields: tuple[Field[Any], ...] = fields(cls)
+    namespace: dict[str, Any] = {"_MISSING": MISSING, **setters}
+    namespace |= {
+        _DEFAULT + field.name: field.default
+        for field in class_fields
+        if field.default is not MISSING
+    }
+    namespace |= {_MAKE + field.name: field.default_factory for field in class_fields}
+    by_position = [_parameter(field) for field in class_fields if field.init and not field.kw_only]
+    by_name = [_parameter(field) for field in class_fields if field.init and field.kw_only]
+    body = [
+        assignment.format(name=field.name, value=_value(field))
+        for field in class_fields
+        if _is_set(field)
+    ]
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ["self", *by_position, *(["*", *by_name] if by_name else [])]
-    return _compile(parameters, body or ["pass"], known)
+    return _compile(parameters, body or ["pass"], namespace)
 
 
 def _write_replace(cls: type) -> Callable[..., Any]:
-    names = [one.name for one in fields(cls) if one.init]
-    given = ", ".join(f"{name}=self.{name} if {name} is _KEPT else {name}" for name in names)
+    names = [field.name for field in fields(cls) if field.init]
+    arguments = ", ".join(f"{name}=self.{name} if {name} is _KEPT else {name}" for name in names)
     parameters = ["self", "/", *(["*"] if names else []), *(f"{name}=_KEPT" for name in names)]
     # A class that inherits the method makes values of its own.
-    return _compile(parameters, [f"return self.__class__({given})"], {"_KEPT": _KEPT})
+    return _compile(parameters, [f"return self.__class__({arguments})"], {"_KEPT": _KEPT})
 
 
-def _parameter(one: Field[Any]) -> str:
-    if one.default is not MISSING:
-        return f"{one.name}={_DEFAULT}{one.name}"
-    return one.name if one.default_factory is MISSING else f"{one.name}=_MISSING"
+def _parameter(field: Field[Any]) -> str:
+    if field.default is not MISSING:
+        return f"{field.name}={_DEFAULT}{field.name}"
+    return field.name if field.default_factory is MISSING else f"{field.name}=_MISSING"
 
 
-def _is_set(one: Field[Any]) -> bool:
-    return one.init or one.default is not MISSING or one.default_factory is not MISSING
+def _is_set(field: Field[Any]) -> bool:
+    return field.init or field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _value(one: Field[Any]) -> str:
-    made = f"{_MAKE}{one.name}()"
-    if one.default_factory is MISSING:
-        return one.name if one.init else _DEFAULT + one.name
-    return f"{made} if {one.name} is _MISSING else {one.name}" if one.init else made
+def _value(field: Field[Any]) -> str:
+    factory_call = f"{_MAKE}{field.name}()"
+    if field.default_factory is MISSING:
+        return field.name if field.init else _DEFAULT + field.name
+    return (
+        f"{factory_call} if {field.name} is _MISSING else {field.name}"
+        if field.init
+        else factory_call
+    )
 
 
 def _write_comparison(sign: str, cls: type) -> Callable[..., Any]:
     compared = f"{_parts(cls, 'self')} {sign} {_parts(cls, 'other')}"
-    same = "other.__class__ is self.__class__"
-    return _compile(["self", "other"], [f"return {compared} if {same} else NotImplemented"], {})
+    is_same_class = "other.__class__ is self.__class__"
+    return _compile(
+        ["self", "other"], [f"return {compared} if {is_same_class} else NotImplemented"], {}
+    )
 
 
 _write_eq = partial(_write_comparison, "==")
@@ -154,14 +170,16 @@ def _write_hash(cls: type) -> Callable[..., Any]:
 
 
 def _parts(cls: type, of: str) -> str:
-    compared = [one.name for one in fields(cls) if one.compare]
+    compared = [field.name for field in fields(cls) if field.compare]
     return f"({''.join(f'{of}.{name}, ' for name in compared)})"
 
 
-def _compile(parameters: list[str], body: list[str], known: dict[str, Any]) -> Callable[..., Any]:
+def _compile(
+    parameters: list[str], body: list[str], namespace: dict[str, Any]
+) -> Callable[..., Any]:
     text = f"def method({', '.join(parameters)}):\n " + "\n ".join(body)
-    exec(text, known)
-    written: Callable[..., Any] = known["method"]
+    exec(text, namespace)
+    written: Callable[..., Any] = namespace["method"]
     return written
 
 
@@ -170,8 +188,10 @@ def _compile(parameters: list[str], body: list[str], known: dict[str, Any]) -> C
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
-    return f"{type(self).__qualname__}({shown})"
+    members = ", ".join(
+        f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr
+    )
+    return f"{type(self).__qualname__}({members})"
 
 
 def _refuse_to_set(_self: Any, name: str, _value: Any) -> None:
@@ -183,9 +203,9 @@ def _refuse_to_delete(_self: Any, name: str) -> None:
 
 
 def _get_state(self: Any) -> list[Any]:
-    return [getattr(self, one.name) for one in fields(self)]
+    return [getattr(self, field.name) for field in fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for one, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for field, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)

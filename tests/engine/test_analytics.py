@@ -366,8 +366,16 @@ WRONG: dict[str, tuple[Any, type[OmniError], str]] = {
         UserInputError,
         "'start' of wcc is an answer of wcc, not of pagerank",
     ),
-    "texts": (lambda g: g.assign("Port.group", ["p1"], ["12"]), UserInputError, "it is no number"),
-    "truths": (lambda g: g.assign("Port.rank", ["p1"], [True]), UserInputError, "it is no number"),
+    "texts": (
+        lambda g: g.assign("Port.group", ["p1"], ["12"]),
+        UserInputError,
+        "it is not a number",
+    ),
+    "truths": (
+        lambda g: g.assign("Port.rank", ["p1"], [True]),
+        UserInputError,
+        "it is not a number",
+    ),
     "not finite": (
         lambda g: g.assign("Port.rank", ["p1"], [float("nan")]),
         UserInputError,

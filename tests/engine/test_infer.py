@@ -185,9 +185,9 @@ def test_no_more_is_read_than_said(tmp_path: Path) -> None:
     ("source", "fact"),
     [
         ({}, "nothing to infer"),
-        ({"a b": pa.table({"x": [1]})}, "'a b' is no name of a type"),
-        ({"A": pa.table({"x y": [1]})}, "'x y' of A is no name of a property"),
-        ({"A": 5}, "a int is no frame"),
+        ({"a b": pa.table({"x": [1]})}, "'a b' is not a name of a type"),
+        ({"A": pa.table({"x y": [1]})}, "'x y' of A is not a name of a property"),
+        ({"A": 5}, "a int is not a frame"),
         ("nowhere.csv", "'nowhere.csv' cannot be read"),
         ("notes.txt", "'notes.txt' is no .parquet"),
     ],

@@ -153,7 +153,7 @@ def test_distances_are_those_from_a_node(run: Run) -> None:
     [
         ("Port", "names no property"),
         ("Port.nope", "property of Port 'nope' not found"),
-        ("Port.name", "it is no number"),
+        ("Port.name", "it is not a number"),
         (
             "Port.depth",
             "values of pagerank have fractions and do not fit Port.depth, which is I32?",

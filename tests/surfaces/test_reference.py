@@ -87,7 +87,7 @@ def test_every_setting_is_described_with_its_variable() -> None:
 def test_every_variable_that_is_read_is_described() -> None:
     text = sources()
     embedding = (SOURCE / "embedding" / "config.py").read_text(encoding="utf-8")
-    pieces = re.findall(r'\{PREFIX\}([A-Z_]+)|_number\(given, "([A-Z_]+)"', embedding)
+    pieces = re.findall(r'\{PREFIX\}([A-Z_]+)|_number\(\w+, "([A-Z_]+)"', embedding)
     read = set(VARIABLE.findall(text)) | {f"OMNIGRAPH_EMBED_{a or b}" for a, b in pieces}
     described = set(VARIABLE.findall(page("settings")))
     assert read - described == set()

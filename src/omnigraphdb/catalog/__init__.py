@@ -1,1 +1,1 @@
-"""What a schema means: types, tables, constraints, identities, and how one becomes the next."""
+"""The meaning of a schema: types, tables, constraints, identities, and the steps from one schema to the next."""

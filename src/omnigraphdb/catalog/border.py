@@ -11,7 +11,7 @@ _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 
 def public_type(stored: pa.DataType) -> pa.DataType:
-    """The type that a stored column has outside."""
+    """Return the type that a stored column has outside."""
     if pa.types.is_date64(stored):
         return INSTANT
     if pa.types.is_list(stored) and pa.types.is_date64(stored.value_type):
@@ -20,7 +20,7 @@ def public_type(stored: pa.DataType) -> pa.DataType:
 
 
 def public_schema(stored: pa.Schema) -> pa.Schema:
-    """The schema that stored rows have outside; the very same one when nothing differs."""
+    """Return the schema that stored rows have outside; the very same one when nothing differs."""
     public = stored
     for position, field in enumerate(stored):
         outside = public_type(field.type)
@@ -30,14 +30,14 @@ def public_schema(stored: pa.Schema) -> pa.Schema:
 
 
 def public_rows(stored: _Rows) -> _Rows:
-    """The rows as they are handed out; their numbers stay what they are."""
+    """Convert rows to their public types; their numbers do not change."""
     schema = stored.schema
     public = public_schema(schema)
     return stored if public is schema else stored.cast(public)
 
 
 def public_reader(stored: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The batches as they are handed out, each when it is asked for."""
+    """Convert batches to their public types, each batch when the reader asks for it."""
     schema = stored.schema
     public = public_schema(schema)
     if public is schema:

@@ -14,7 +14,7 @@ class Shape:
     properties: Sequence[tuple[str, str, str]]
     ends: tuple[str, str] | None = None
     note: str = ""
-    """What the type promises or allows: interfaces of a node, cardinality of an edge."""
+    """The promise of the type: interfaces of a node, cardinality of an edge."""
 
     @property
     def heading(self) -> str:
@@ -53,13 +53,15 @@ def _mermaid_lines(shapes: Sequence[Shape]) -> Iterator[str]:
             yield from (f"  {box} : {_member(*property_)}" for property_ in shape.properties)
     for shape in shapes:
         if shape.ends is not None:
-            label = ", ".join([shape.name, *(_member(*one) for one in shape.properties)])
+            label = ", ".join(
+                [shape.name, *(_member(*property_) for property_ in shape.properties)]
+            )
             source, target = (boxes[end] for end in shape.ends)
             yield f"  {source} --> {target} : {label}"
 
 
 def _member(name: str, type_: str, rules: str) -> str:
-    """`+name String key`: what a class diagram reads as an attribute; brackets would make it a method."""
+    """Word an attribute of a class diagram, `+name String key`; brackets would make it a method."""
     plain = f"{name} {type_}{' ' + rules if rules else ''}"
     return plain.translate(_ATTRIBUTE)
 

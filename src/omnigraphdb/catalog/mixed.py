@@ -1,4 +1,4 @@
-"""Mixed types: what a variable ranges over when it may be an entity of several types, named `Port|Vessel`."""
+"""Mixed types: the type of a variable that may be an entity of several types, named `Port|Vessel`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,14 +25,14 @@ def is_mixed(name: str) -> bool:
 
 def list_implementing(catalog: Catalog, interface: str) -> tuple[str, ...]:
     """List the node types that implement an interface."""
-    return tuple(n for n, one in sorted(catalog.nodes.items()) if interface in one.implements)
+    return tuple(n for n, node in sorted(catalog.nodes.items()) if interface in node.implements)
 
 
 def find_node_type(catalog: Catalog, name: str) -> NodeType:
     """Find a node type; a mixed one has the properties that all of its types have."""
     if not is_mixed(name):
         return catalog.nodes[name]
-    types = [catalog.nodes[one] for one in split_types(name)]
+    types = [catalog.nodes[type_name] for type_name in split_types(name)]
     shared = _share_properties(types)
     return NodeType(name=name, properties=shared, declared=types[0].declared)
 
@@ -41,24 +41,24 @@ def find_edge_type(catalog: Catalog, name: str) -> EdgeType:
     """Find an edge type; a mixed one has the properties that all of its types have, and no ends of its own."""
     if not is_mixed(name):
         return catalog.edges[name]
-    types = [catalog.edges[one] for one in split_types(name)]
+    types = [catalog.edges[type_name] for type_name in split_types(name)]
     shared, declared = _share_properties(types), types[0].declared
     return EdgeType(name=name, source="", target="", properties=shared, declared=declared)
 
 
 def _share_properties(types: Sequence[TableType]) -> Mapping[str, Property]:
-    """Find the properties of equal type; one that is optional in a type is optional."""
-    found: dict[str, Property] = {}
+    """Find the properties of equal type; a property that is optional in one type is optional."""
+    shared: dict[str, Property] = {}
     for name in types[0].properties:
         kinds = [other.properties[name].type for other in types if name in other.properties]
         plain = {replace(kind, nullable=True, enum_values=()) for kind in kinds}
         if len(kinds) == len(types) and len(plain) == 1:
             enums = {kind.enum_values for kind in kinds}
-            kept = kinds[0].enum_values if len(enums) == 1 else ()
+            enum_values = kinds[0].enum_values if len(enums) == 1 else ()
             nullable = any(kind.nullable for kind in kinds)
-            type_ = replace(kinds[0], nullable=nullable, enum_values=kept)
-            found[name] = Property(name=name, type=type_)
-    return found
+            type_ = replace(kinds[0], nullable=nullable, enum_values=enum_values)
+            shared[name] = Property(name=name, type=type_)
+    return shared
 
 
 def number_types(catalog: Catalog, of_nodes: bool) -> tuple[str, ...]:

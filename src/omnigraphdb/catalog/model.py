@@ -30,7 +30,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Level(StrEnum):
-    """How a constraint was spelled; moving between the two is a schema change."""
+    """The level at which a constraint was written; moving between the two is a schema change."""
 
     PROPERTY = "property"
     BODY = "body"
@@ -76,7 +76,7 @@ class Embed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cardinality:
-    """How many edges of one type may leave one source."""
+    """Bounds on the number of edges of one type that leave one source."""
 
     low: int = 0
     high: int | None = None
@@ -148,7 +148,7 @@ class NodeType:
     type_id: int | None = None
     incarnation_id: int | None = None
     declared: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """The properties as the schema text lists them; it says how to show a type, not what the type is."""
+    """The properties in the order of the schema text, for display; the order is not part of the type."""
 
     @cached_property
     def table_key(self) -> TableKey:
@@ -196,7 +196,7 @@ class EdgeType:
     type_id: int | None = None
     incarnation_id: int | None = None
     declared: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """The properties as the schema text lists them; it says how to show a type, not what the type is."""
+    """The properties in the order of the schema text, for display; the order is not part of the type."""
 
     @cached_property
     def table_key(self) -> TableKey:
@@ -221,8 +221,8 @@ def order_columns(type_: TableType | None, names: Iterable[str]) -> list[str]:
     if type_ is None:
         return list(names)
     ends = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
-    places = {name: place for place, name in enumerate((*ends, *type_.declared))}
-    return sorted(names, key=lambda name: (places.get(name, len(places)), name))
+    positions = {name: position for position, name in enumerate((*ends, *type_.declared))}
+    return sorted(names, key=lambda name: (positions.get(name, len(positions)), name))
 
 
 def _fields(properties: Mapping[str, Property]) -> list[pa.Field]:
@@ -241,21 +241,21 @@ class Catalog(Shown):
     edges: Mapping[str, EdgeType] = field(default_factory=lambda: EMPTY)
 
     def in_order_of(self, written: Catalog) -> Catalog:
-        """The same catalog, its properties declared in the order that a schema text has them in."""
-        nodes = {n: _declare_as(one, written.nodes.get(n)) for n, one in self.nodes.items()}
-        edges = {n: _declare_as(one, written.edges.get(n)) for n, one in self.edges.items()}
+        """Return the same catalog, its properties declared in the order that a schema text has them in."""
+        nodes = {n: _declare_as(node, written.nodes.get(n)) for n, node in self.nodes.items()}
+        edges = {n: _declare_as(edge, written.edges.get(n)) for n, edge in self.edges.items()}
         return replace(self, nodes=nodes, edges=edges)
 
     def end_key_type(self, edge: EdgeType, end: str) -> PropertyType | None:
-        """The type of the key of the nodes at an end, `src` or `dst`, of an edge."""
+        """Return the type of the key of the nodes at an end, `src` or `dst`, of an edge."""
         return self.nodes[edge.source if end == "src" else edge.target].key_type
 
     @cached_property
     def tables(self) -> Mapping[TableKey, TableType]:
         """Every node and edge type by table key, in key order."""
-        found: dict[TableKey, TableType] = {n.table_key: n for n in self.nodes.values()}
-        found |= {e.table_key: e for e in self.edges.values()}
-        return {key: found[key] for key in sorted(found)}
+        types: dict[TableKey, TableType] = {n.table_key: n for n in self.nodes.values()}
+        types |= {e.table_key: e for e in self.edges.values()}
+        return {key: types[key] for key in sorted(types)}
 
     @cached_property
     def _folded_edges(self) -> Mapping[str, str]:
@@ -263,8 +263,8 @@ class Catalog(Shown):
 
     def edge(self, word: str) -> EdgeType | None:
         """Find an edge type by exact name, else ignoring case."""
-        found = self.edges.get(word)
-        return found or self.edges.get(self._folded_edges.get(word.lower(), ""))
+        edge = self.edges.get(word)
+        return edge or self.edges.get(self._folded_edges.get(word.lower(), ""))
 
     def incident(self, node_type: str) -> tuple[EdgeType, ...]:
         """Edge types with that node type at either end, by name."""
@@ -279,13 +279,13 @@ class Catalog(Shown):
         key = TableKey(name)
         if key in self.tables:
             return self.tables[key]
-        found = self.nodes.get(name) or self.edge(name)
-        if found is None:
+        type_ = self.nodes.get(name) or self.edge(name)
+        if type_ is None:
             raise NotFound("type", name, known=[*self.nodes, *self.edges])
-        return found
+        return type_
 
     def _sheet(self) -> Sheet:
-        """The properties of every type, with their rules."""
+        """Draw the properties of every type, with their rules."""
         return drawing.make_sheet(self._shapes())
 
     def to_mermaid(self) -> str:
@@ -294,17 +294,19 @@ class Catalog(Shown):
 
     def _shapes(self) -> list[drawing.Shape]:
         nodes = [
-            drawing.Shape(name=name, properties=_shape_properties(one), note=_name_interfaces(one))
-            for name, one in self.nodes.items()
+            drawing.Shape(
+                name=name, properties=_shape_properties(node), note=_name_interfaces(node)
+            )
+            for name, node in self.nodes.items()
         ]
         edges = [
             drawing.Shape(
                 name=name,
-                properties=_shape_properties(one),
-                ends=(one.source, one.target),
-                note=one.cardinality.display,
+                properties=_shape_properties(edge),
+                ends=(edge.source, edge.target),
+                note=edge.cardinality.display,
             )
-            for name, one in self.edges.items()
+            for name, edge in self.edges.items()
         ]
         return nodes + edges
 
@@ -325,25 +327,25 @@ def _shape_properties(type_: TableType) -> list[tuple[str, str, str]]:
     ]
 
 
-def _list_rules(type_: TableType, one: Property) -> Iterator[str]:
-    """The constraints that a property is part of, in words of the schema language."""
+def _list_rules(type_: TableType, property_: Property) -> Iterator[str]:
+    """Yield the constraints that a property is part of, in words of the schema language."""
     if isinstance(type_, NodeType):
-        if type_.key is not None and one.name in type_.key.columns:
+        if type_.key is not None and property_.name in type_.key.columns:
             yield _spell_group("@key", type_.key)
         for range_ in type_.ranges:
-            if range_.property == one.name:
+            if range_.property == property_.name:
                 yield f"@range({_spell_bound(range_.low)}..{_spell_bound(range_.high)})"
         for check in type_.checks:
-            if check.property == one.name:
+            if check.property == property_.name:
                 yield f"@check({check.pattern})"
     yield from (
-        _spell_group("@unique", group) for group in type_.unique if one.name in group.columns
+        _spell_group("@unique", group) for group in type_.unique if property_.name in group.columns
     )
     yield from (
-        _spell_group("@index", group) for group in type_.indices if one.name in group.columns
+        _spell_group("@index", group) for group in type_.indices if property_.name in group.columns
     )
-    if one.embed is not None:
-        yield f"@embed({one.embed.source})"
+    if property_.embed is not None:
+        yield f"@embed({property_.embed.source})"
 
 
 def _spell_group(word: str, group: Columns) -> str:

@@ -23,7 +23,7 @@ EDGE_ENDS: Final = ("src", "dst")
 """Columns of every edge that a group of an edge type may name."""
 
 _EDGE_WORDS: Final = ("from", "to")
-"""How writes spell the ends of an edge; a property of that name would be shadowed."""
+"""Names of the ends of an edge in writes; a property of that name would be shadowed."""
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
@@ -31,12 +31,12 @@ _UINT64: Final = 0xFFFFFFFFFFFFFFFF
 
 
 def list_taken_columns(*, on_edge: bool) -> tuple[str, ...]:
-    """The names that cannot be columns of properties, because the table has such columns already."""
+    """Return the names that cannot be columns of properties, because the table has such columns already."""
     return (*(EDGE_COLUMNS if on_edge else NODE_COLUMNS), *SYSTEM_COLUMNS)
 
 
 def list_reserved_names(*, on_edge: bool) -> tuple[str, ...]:
-    """The names that a new property may not have."""
+    """Return the names that a new property may not have."""
     return (*list_taken_columns(on_edge=on_edge), *(_EDGE_WORDS if on_edge else ()))
 
 

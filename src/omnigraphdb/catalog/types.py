@@ -1,4 +1,4 @@
-"""Property types: what a value may be, how it is shown, how Arrow stores it."""
+"""Property types: their values, their text form, their Arrow storage."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PropertyType:
     fields: tuple[tuple[str, PropertyType], ...] = ()
 
     def with_nullable(self, nullable: bool) -> PropertyType:
-        """The same type, with NULL among its values or without."""
+        """Return the same type, with NULL among its values or without."""
         return self if nullable is self.nullable else replace(self, nullable=nullable)
 
     @property
@@ -144,12 +144,12 @@ class PropertyType:
         return _arrow_types()[self.scalar]
 
     def required(self) -> PropertyType:
-        """The same type without NULL."""
+        """Return the same type without NULL."""
         return replace(self, nullable=False)
 
 
 def stored_type(arrow: pa.DataType) -> PropertyType:
-    """The type of a stored column, for one that no schema at hand declares; an enum is a String there."""
+    """Return the type of a stored column that no schema at hand declares; an enum is a String there."""
     if pa.types.is_fixed_size_list(arrow):
         return PropertyType(scalar=Scalar.F32, dimension=arrow.list_size)
     if pa.types.is_list(arrow):

@@ -1,4 +1,4 @@
-"""Values of property types: their text, their JSON, their Arrow columns, their key text, and what fits a type."""
+"""Values of property types: their text, JSON, Arrow columns and key text, and the check that a value fits a type."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _DATETIME = re.compile(
 
 def parse_date(text: str) -> date | None:
     """Read `YYYY-MM-DD`; None when the text is not a day of the calendar."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    year, month, day = (int(part) for part in found.groups())
+    year, month, day = (int(part) for part in match.groups())
     try:
         return date(year, month, day)
     except ValueError:
@@ -58,20 +58,20 @@ def parse_datetime(text: str) -> datetime | None:
 
     A space may stand for `T`, a missing offset means UTC, a bare date its midnight.
     """
-    found = _DATETIME.fullmatch(text)
-    day = parse_date(found[1]) if found else None
-    if found is None or day is None:
+    match = _DATETIME.fullmatch(text)
+    day = parse_date(match[1]) if match else None
+    if match is None or day is None:
         return None
     try:
         wall = datetime(
             day.year,
             day.month,
             day.day,
-            int(found[2] or 0),
-            int(found[3] or 0),
-            int(found[4] or 0),
-            int((found[5] or "")[:3].ljust(3, "0")) * 1000,
-            tzinfo=_offset(found[6] or "Z"),
+            int(match[2] or 0),
+            int(match[3] or 0),
+            int(match[4] or 0),
+            int((match[5] or "")[:3].ljust(3, "0")) * 1000,
+            tzinfo=_offset(match[6] or "Z"),
         )
         return wall.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -122,7 +122,7 @@ def parse_integer(text: str) -> int | None:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return None
-    # Any number this long is out of range, so one that surely is stands for it.
+    # Any number this long is out of range, so that a number surely out of range stands for it.
     number = int(digits.lstrip("0")[:INTEGER_DIGITS_MAX] or "0")
     return -number if text.startswith("-") else number
 
@@ -202,12 +202,12 @@ def _non_finite(value: float) -> str:
 
 
 def item_type(value_type: PropertyType) -> PropertyType:
-    """The type of one item of a list or vector."""
+    """Return the type of one item of a list or vector."""
     return PropertyType(scalar=value_type.scalar)
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece; what is in one piece is not copied."""
+    """Join a column into one piece; a column of one piece is not copied."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -270,8 +270,8 @@ def _json_records(array: pa.Array, value_type: PropertyType, wire: bool) -> list
 
 
 def _values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _instants(array: pa.Array) -> pa.Array:
@@ -280,23 +280,23 @@ def _instants(array: pa.Array) -> pa.Array:
 
 def _json_floats(array: pa.Array, value_type: PropertyType, wire: bool) -> list[Any]:
     short = wire and value_type.scalar is Scalar.F32
-    shown = _values(array.cast(pa.string()).cast(pa.float64()) if short else array)
+    floats = _values(array.cast(pa.string()).cast(pa.float64()) if short else array)
     if pc.all(pc.is_finite(array), min_count=0).as_py():
-        return shown
-    return [value if value is None else json_value(value, value_type) for value in shown]
+        return floats
+    return [value if value is None else json_value(value, value_type) for value in floats]
 
 
 def _json_lists(array: pa.Array, value_type: PropertyType, wire: bool) -> Iterator[Any]:
     items = pc.list_flatten(array)
     if value_type.is_vector:
         items = pc.if_else(pc.is_finite(items), items, pa.scalar(None, items.type))
-    shown = json_column(items, item_type(value_type), wire=wire)
+    json_items = json_column(items, item_type(value_type), wire=wire)
     start = 0
     for length in _values(pc.list_value_length(array)):
         if length is None:
             yield None
             continue
-        yield shown[start : start + length]
+        yield json_items[start : start + length]
         start += length
 
 
@@ -304,7 +304,7 @@ def _json_lists(array: pa.Array, value_type: PropertyType, wire: bool) -> Iterat
 
 
 def key_text(value: object, value_type: PropertyType) -> str | None:
-    """The canonical text of a stored key value; None when it cannot be a key (NULL, not finite)."""
+    """Spell the canonical text of a stored key value; None when it cannot be a key (NULL, not finite)."""
     match value:
         case None:
             return None
@@ -330,7 +330,7 @@ def _float_text(value: float, scalar: Scalar) -> str | None:
 
 
 def key_texts(column: pa.Array | pa.ChunkedArray, value_type: PropertyType) -> pa.Array:
-    """The canonical texts of a whole key column; NULL where a value cannot be a key."""
+    """Spell the canonical texts of a whole key column; NULL where a value cannot be a key."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     match value_type.scalar:
         case Scalar.DATE:
@@ -361,21 +361,21 @@ def composite_id(texts: Sequence[str]) -> str:
 
 
 # ---- fit
-# Whether one Python value can be stored as a property type, and as what.
+# The check whether a Python value can be stored as a property type, and its stored form.
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a value cannot be stored: a rule of the write checks, and the sentence for people."""
+    """The reason why a value cannot be stored: a rule of the write checks, and the sentence for people."""
 
     rule: str
     reason: str
 
 
 def fit(value: object, target: PropertyType) -> object | Misfit:
-    """Convert a value to what its property stores, or say why that cannot be.
+    """Convert a value to the stored form of its property, or return the reason why that cannot be.
 
-    Numbers convert between integer and float when nothing is lost; everything else must have the
+    Numbers convert between integer and float when nothing is lost; every other value must have the
     type already. Membership in an enum is a constraint, not a matter of type.
     """
     if value is None:
@@ -440,9 +440,9 @@ def _fit_items(value: object, target: PropertyType) -> object | Misfit:
         return Misfit("W03", f"{target} takes {target.dimension} numbers, {len(value)} were given")
     items = []
     for position, item in enumerate(value):
-        found = fit(item, item_type(target))
-        if isinstance(found, Misfit):
-            rule = "W03" if item is None else found.rule
-            return Misfit(rule, f"item {position}: {found.reason}")
-        items.append(found)
+        converted = fit(item, item_type(target))
+        if isinstance(converted, Misfit):
+            rule = "W03" if item is None else converted.rule
+            return Misfit(rule, f"item {position}: {converted.reason}")
+        items.append(converted)
     return tuple(items)

@@ -1,4 +1,4 @@
-"""Who embeds and how: a provider, its model and key, and how long to insist; from a caller or the environment."""
+"""The configuration of embedding: provider, model, key and bounds of retries; from a caller or the environment."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ MOCK = "OMNIGRAPH_EMBEDDINGS_MOCK"
 
 
 class Provider(StrEnum):
-    """Whom we know to ask."""
+    """Kinds of embedding services that the package can ask."""
 
     OPENAI_COMPATIBLE = "openai-compatible"
     OPENAI = "openai"
@@ -26,7 +26,7 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What holds for a provider unless it is said otherwise."""
+    """The settings of a provider that hold unless they are overridden."""
 
     base_url: str
     model: str
@@ -69,39 +69,41 @@ class EmbeddingConfig:
 
 def config_of(environment: Mapping[str, str] | None = None) -> EmbeddingConfig:
     """Read the configuration from the environment; a missing key is not missed before it is needed."""
-    given = os.environ if environment is None else environment
-    provider = _provider(given)
+    variables = os.environ if environment is None else environment
+    provider = _provider(variables)
     defaults = DEFAULTS[provider]
-    keys = (given.get(name) for name in defaults.keys)
-    deadline = _number(given, "DEADLINE_MS", 60_000)
+    keys = (variables.get(name) for name in defaults.keys)
+    deadline = _number(variables, "DEADLINE_MS", 60_000)
     return EmbeddingConfig(
         provider=provider,
-        model=given.get(f"{PREFIX}MODEL") or defaults.model,
-        base_url=(given.get(f"{PREFIX}BASE_URL") or defaults.base_url).rstrip("/"),
+        model=variables.get(f"{PREFIX}MODEL") or defaults.model,
+        base_url=(variables.get(f"{PREFIX}BASE_URL") or defaults.base_url).rstrip("/"),
         api_key=next((key for key in keys if key), None),
         deadline_seconds=deadline / 1000 if deadline else None,
-        timeout_seconds=_number(given, "TIMEOUT_MS", 30_000) / 1000,
-        attempts_max=max(1, _number(given, "RETRY_ATTEMPTS", 4)),
-        backoff_seconds=_number(given, "RETRY_BACKOFF_MS", 200) / 1000,
+        timeout_seconds=_number(variables, "TIMEOUT_MS", 30_000) / 1000,
+        attempts_max=max(1, _number(variables, "RETRY_ATTEMPTS", 4)),
+        backoff_seconds=_number(variables, "RETRY_BACKOFF_MS", 200) / 1000,
     )
 
 
 def choose_config(
     provider: str | None = None, model: str | None = None, base_url: str | None = None
 ) -> EmbeddingConfig:
-    """Read the configuration from the environment, but for what a caller chose."""
-    chosen = {"PROVIDER": provider, "MODEL": model, "BASE_URL": base_url}
-    given = dict(os.environ) | {f"{PREFIX}{name}": text for name, text in chosen.items() if text}
+    """Read the configuration from the environment; the arguments override its variables."""
+    choices = {"PROVIDER": provider, "MODEL": model, "BASE_URL": base_url}
+    variables = dict(os.environ) | {
+        f"{PREFIX}{name}": text for name, text in choices.items() if text
+    }
     if provider:
-        given.pop(MOCK, None)
-    return config_of(given)
+        variables.pop(MOCK, None)
+    return config_of(variables)
 
 
-def _provider(given: Mapping[str, str]) -> Provider:
-    if given.get(MOCK, "").strip().lower() not in ("", "0", "false", "no"):
+def _provider(variables: Mapping[str, str]) -> Provider:
+    if variables.get(MOCK, "").strip().lower() not in ("", "0", "false", "no"):
         _log.warning("embedding.mocked", setting=MOCK, effect="vectors know nothing of meaning")
         return Provider.MOCK
-    text = given.get(f"{PREFIX}PROVIDER", "").strip().lower()
+    text = variables.get(f"{PREFIX}PROVIDER", "").strip().lower()
     if not text:
         return Provider.OPENAI_COMPATIBLE
     if text in list(Provider):
@@ -112,8 +114,8 @@ def _provider(given: Mapping[str, str]) -> Provider:
     )
 
 
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(f"{PREFIX}{name}", "").strip()
+def _number(variables: Mapping[str, str], name: str, default: int) -> int:
+    text = variables.get(f"{PREFIX}{name}", "").strip()
     if not text:
         return default
     if text.isdecimal():

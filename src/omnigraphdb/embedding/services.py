@@ -1,4 +1,4 @@
-"""Embedders, which turn text into vectors: those that ask a service over HTTP, the mock, and the one that is set up on use."""
+"""Embedders, which turn text into vectors: HTTP services, the mock, and the embedder that is set up on use."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def normalise(values: Sequence[object], dimension: int, *, provider: str, model:
     ]
     if len(numbers) < len(values) or not all(map(math.isfinite, numbers)):
         raise EmbeddingError(
-            f"model '{model}' of {provider} gave a vector with items that are no finite numbers; "
+            f"model '{model}' of {provider} gave a vector with items that are not finite numbers; "
             "nothing was read",
             details=facts,
         )
@@ -81,7 +81,7 @@ _REASON_CHARS_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """Why a try gave no answer, and whether another one may."""
+    """A try without an answer: its reason, and whether another try may have one."""
 
     reason: str
     again: bool
@@ -122,14 +122,14 @@ def _left(config: EmbeddingConfig, spent: float) -> float:
 def _send(
     url: str, headers: Mapping[str, str], body: Mapping[str, Any], seconds: float
 ) -> Any | _Failed:
-    wanted = request.Request(
+    http_request = request.Request(
         url,
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json", **headers},
         method="POST",
     )
     try:
-        with request.urlopen(wanted, timeout=seconds) as response:
+        with request.urlopen(http_request, timeout=seconds) as response:
             return json.loads(response.read(_ANSWER_BYTES_MAX))
     except errors.HTTPError as error:
         text = error.read(_REASON_CHARS_MAX).decode(errors="replace")
@@ -137,7 +137,7 @@ def _send(
             f"HTTP {error.code}: {shorten(text, _REASON_CHARS_MAX)}", error.code in _BUSY
         )
     except json.JSONDecodeError as error:
-        return _Failed(f"the answer is no JSON: {error}", again=False)
+        return _Failed(f"the answer is not JSON: {error}", again=False)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         return _Failed(f"{type(error).__name__}: {reason}", again=isinstance(error, OSError))
@@ -235,20 +235,20 @@ def _key(config: EmbeddingConfig) -> str:
 def _vector(
     answer: Any, path: Sequence[str | int], dimension: int, config: EmbeddingConfig
 ) -> Vector:
-    found = answer
+    values = answer
     for step in path:
         try:
-            found = found[step]
+            values = values[step]
         except (LookupError, TypeError):
-            found = None
+            values = None
             break
-    if not isinstance(found, list):
+    if not isinstance(values, list):
         raise EmbeddingError(
             f"the answer of {config.provider} has no vector at {'.'.join(map(str, path))}; nothing was read",
             details={"embedding": {"provider": str(config.provider), "model": config.model}},
             hint=f"check that {config.base_url} is an embedding service of this kind",
         )
-    return normalise(found, dimension, provider=str(config.provider), model=config.model)
+    return normalise(values, dimension, provider=str(config.provider), model=config.model)
 
 
 # ---- the mock
@@ -269,11 +269,11 @@ class MockEmbedder:
 
 
 def _hash(data: bytes) -> int:
-    """64-bit FNV-1a."""
-    found = _OFFSET
+    """Compute the 64-bit FNV-1a hash of bytes."""
+    code = _OFFSET
     for byte in data:
-        found = ((found ^ byte) * _PRIME) & _BITS
-    return found
+        code = ((code ^ byte) * _PRIME) & _BITS
+    return code
 
 
 def _states(state: int) -> Iterator[int]:

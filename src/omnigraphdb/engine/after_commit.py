@@ -1,4 +1,7 @@
-"""What follows a commit: cached ids, index coverage, automatic maintenance, adjacency files. Mutate, load, merge and schema apply call it once each."""
+"""The steps after a commit: cached ids, index coverage, automatic maintenance, adjacency files.
+
+Mutate, load, merge and schema apply call them once each.
+"""
 
 from typing import Any
 
@@ -31,12 +34,13 @@ def after_commit(
 ) -> tuple[str, ...]:
     """Look after the tables of a write, and name the indexes that are still missing.
 
-    Indexes of tables with more rows than `rows_max` are left pending. The write is visible already: a failure in here is logged, leaves work for later and never fails the write.
+    Indexes of tables with more rows than `rows_max` are left pending. The write is visible already: a failure in here is
+    logged, leaves work for later and never fails the write.
     """
     if done.plan is None or done.published is None or done.published.commit is None:
         return ()
-    shown = done.published.state.snapshot
-    follow_cached_ids(engine.cached_ids, done.plan, done.view.snapshot, shown)
+    new_snapshot = done.published.state.snapshot
+    follow_cached_ids(engine.cached_ids, done.plan, done.view.snapshot, new_snapshot)
     pending = _build_indexes(
         engine, done.plan, done.published.commit, index_workers, tell, rows_max
     )
@@ -53,7 +57,7 @@ def _warn_of_unbuilt(engine: Engine, branch: BranchName, pending: tuple[str, ...
     try:
         unbuilt = find_buildable_indexes(engine, branch, pending)
     except OmniError:
-        # The cause that kept them from being built keeps them from being looked at.
+        # The error that prevented the build also prevents the search.
         unbuilt = pending
     if unbuilt:
         warn_caller(
@@ -72,16 +76,22 @@ def _build_indexes(
     plan: WritePlan,
     commit: GraphCommit,
     workers: Workers | None,
-    tell: Tell,
+    report_progress: Tell,
     rows_max: int | None,
 ) -> tuple[str, ...]:
-    """Build what a bulk write or a new schema left missing. Mutations and merges leave it to maintenance."""
+    """Build the indexes that a bulk write or a new schema left missing; other writes leave them to maintenance."""
     match plan.commit_kind:
         case CommitKind.LOAD:
             return index_after_load(
-                engine, plan.branch, commit.tables, plan.actor, workers, tell, rows_max=rows_max
+                engine,
+                plan.branch,
+                commit.tables,
+                plan.actor,
+                workers,
+                report_progress,
+                rows_max=rows_max,
             )
         case CommitKind.SCHEMA_APPLY:
-            return index_after_schema_change(engine, plan.actor, workers, tell)
+            return index_after_schema_change(engine, plan.actor, workers, report_progress)
         case _:
             return ()

@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 
 def enter(engine: Engine, operation: str) -> None:
-    """Complete interrupted writes and let a running schema change finish, before the writer looks at anything."""
+    """Complete interrupted writes and let a running schema change finish, before the writer reads anything."""
     engine.recovery.heal()
     wait_for_schema_change(engine, operation)
 
 
 def wait_for_schema_change(engine: Engine, operation: str) -> None:
-    """Let a running schema change finish before an operation begins; one that was killed refuses it.
+    """Let a running schema change finish before an operation begins; a killed schema change refuses the operation.
 
     A live schema change holds its lock to the end, so waiting for that lock is waiting for the change.
     """
@@ -76,9 +76,9 @@ def attempt(
 ) -> Done[T]:
     """Heal, capture a view, prepare, lock and commit; prepare again under the locks when the base moved.
 
-    `workers` help with what is staged under the locks. `may_rely_on_memory`: the write is right on any state that its
-    locks show to be the newest, and needs no look at the store before. `only_inserts`: its rows come from the caller
-    alone, whatever is stored.
+    `workers` help to stage tables under the locks. `may_rely_on_memory`: the write is right on any state that its locks
+    show to be the newest, and needs no read of the store before. `only_inserts`: its rows come from the caller alone, and
+    depend on no stored row.
     """
     try:
         with _announce(engine, branch, only_inserts) as tell_entered:
@@ -86,7 +86,7 @@ def attempt(
             done = _attempt_from_memory(engine, branch, writer) if may_rely_on_memory else None
             return done or _attempt_from_store(engine, branch, writer, operation)
     except BaseException:
-        # Whatever was left behind is seen by the next write.
+        # The next write sees the leftovers of this one.
         engine.entered.pop(branch)
         raise
 
@@ -94,7 +94,7 @@ def attempt(
 def _announce(
     engine: Engine, branch: BranchName, only_inserts: bool
 ) -> AbstractContextManager[Callable[[], None]]:
-    """Announce a writer that will soon be ready; one that reads first, or writes over a network, is not waited for."""
+    """Announce a writer that will soon be ready; no writer waits for a writer that reads first, or uses a network."""
     if only_inserts and not engine.is_distant:
         return engine.arrivals.announce(branch)
     return nullcontext(lambda: None)
@@ -102,20 +102,20 @@ def _announce(
 
 @dataclass(frozen=True, slots=True)
 class _Writer(Generic[T]):
-    """A writer, as `attempt` got it."""
+    """The writer of one call of `attempt`."""
 
     work: Prepare[T]
     workers: StageWorkers
     only_inserts: bool
     tell_entered: Callable[[], None]
-    """Called when it waits for its locks."""
+    """Called when the writer waits for its locks."""
     runtime: Runtime
     _attempts: Iterator[int] = field(default_factory=count)
 
     def prepare(self, view: View) -> Prepared[T]:
-        """Prepare the write; from the second time on it is another operation.
+        """Prepare the write; every repetition is another operation.
 
-        Recovery may have taken the one before back, and its record of that must never name a write that shows.
+        Recovery may have rolled back the operation before, and the record of a rollback must never name a visible write.
         """
         prepared = self.work(view)
         if next(self._attempts) == 0 or prepared.plan is None:
@@ -124,10 +124,10 @@ class _Writer(Generic[T]):
 
 
 def _attempt_from_memory(engine: Engine, branch: BranchName, writer: _Writer[T]) -> Done[T] | None:
-    """Commit what is prepared on the state that this handle saw last, without a look at the store.
+    """Commit a write prepared on the state that this handle saw last, without a read of the store.
 
-    Pins and schema change under the locks of tables only, and a lease that nobody else had shows that they did not.
-    None when nothing is known, or when what is known does not lead to a commit: then the store is asked.
+    Pins and schema change under the locks of tables only, and a lease that no other process had shows that they did not.
+    Return None when no state is cached, or when the cached state does not lead to a commit: then the store is read.
     """
     view = engine.find_recent_view(branch)
     if view is None:
@@ -154,22 +154,25 @@ def _attempt_from_store(
     try:
         return _prepare_and_commit(engine, view, writer)
     except RecoveryRequired as error:
-        # Its owner was alive at the heal above and has died since; what it left may be complete.
+        # Its owner was alive at the heal above and has died since; the write that it left may be complete.
         if error.has_begun or not any(outcome.is_ended for outcome in engine.recovery.heal()):
             raise
     except DriftError as error:
-        # What came after its roll-back is nobody's, and others may have been at work; anything else is for repair.
+        # Commits after a roll-back belong to no operation, and others may have written since; repair handles other drift.
         if not engine.recovery.undo_late(branch, TableKey(error.table_key)):
             raise
     return _prepare_and_commit(engine, engine.view(branch), writer)
 
 
 def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> View:
-    """Enter and look. A store that takes its time is asked everything at once, and looked at again if need be."""
+    """Enter and capture a view.
+
+    A distant store gets all requests at once; the view is captured again if an operation or a schema change was pending.
+    """
     if not engine.store.root.is_distant:
         enter(engine, operation)
         return engine.view(branch)
-    asked = engine.runtime.monotonic()
+    entered_at = engine.runtime.monotonic()
     with ThreadPoolExecutor(2, "omnigraph-entry") as pool:
         pending = pool.submit(carry_context(engine.recovery.heal))
         locked = pool.submit(carry_context(is_schema_locked), engine.manifest)
@@ -179,7 +182,7 @@ def _enter_and_capture(engine: Engine, branch: BranchName, operation: str) -> Vi
         seen = _try_capture(engine, branch)
     if isinstance(seen, OmniError):
         raise seen
-    engine.entered.put(branch, asked)
+    engine.entered.put(branch, entered_at)
     return seen
 
 
@@ -201,7 +204,7 @@ def _prepare_and_commit(engine: Engine, view: View, writer: _Writer[T]) -> Done[
 
 @dataclass(frozen=True, slots=True)
 class _FirstAttempt(Generic[T]):
-    """What a writer prepared before it had its locks."""
+    """The plan that a writer prepared before it had its locks."""
 
     engine: Engine
     view: View
@@ -212,7 +215,7 @@ class _FirstAttempt(Generic[T]):
 
 
 def _commit_with_group(first: _FirstAttempt[T]) -> Done[T] | None:
-    """Commit when the locks are free, together with those that wait too; None when it has to begin again alone."""
+    """Commit when the locks are free, together with other waiting writers; None when the write must begin again alone."""
     member = member_of(
         first.engine,
         first.view,
@@ -228,30 +231,30 @@ def _commit_with_group(first: _FirstAttempt[T]) -> Done[T] | None:
         if held_locks is not None:
             group = [] if member is None else take_members(member, held_locks)
             if len(group) < 2:
-                found = _commit_locked(first, held_locks)
-                return found if isinstance(found, Done) else None
+                done_or_keys = _commit_locked(first, held_locks)
+                return done_or_keys if isinstance(done_or_keys, Done) else None
             commit_together(group, held_locks)
     assert member is not None, "a writer that brings no member gets its locks"
     return member.wait()
 
 
 def _commit_alone(first: _FirstAttempt[T]) -> Done[T]:
-    """Commit with locks of its own; takes more of them when the write comes to need more."""
+    """Commit with locks of its own; acquire more locks when the write comes to need them."""
     keys = first.plan.lock_keys
     for _ in range(PREPARE_ROUNDS_MAX):
         with first.engine.committer.locks.acquire(keys, first.plan.activity) as held_locks:
-            found = _commit_locked(first, held_locks)
-        if isinstance(found, Done):
-            return found
-        keys |= found
+            done_or_keys = _commit_locked(first, held_locks)
+        if isinstance(done_or_keys, Done):
+            return done_or_keys
+        keys |= done_or_keys
     raise ReadSetConflict("the set of tables this write touches")
 
 
 def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | frozenset[LockKey]:
-    """Commit what was prepared, and prepare it again when its base moved: under the locks nobody moves it twice.
+    """Commit a prepared write, and prepare it again when its base moved: under the locks the base moves only once.
 
-    A strict write is prepared again only if the rows that it matched are as it saw them; rows that match now and did
-    not before are included. A write that comes to need other locks than those held gives the locks it needs.
+    A strict write is prepared again only if the rows that it matched did not change; rows that match now and did not match
+    before are included. A write that comes to need other locks than those held returns the keys of the needed locks.
     """
     engine, view, prepared = first.engine, first.view, first.prepared
     is_stale = first.is_from_memory and not held_locks.is_unbroken
@@ -273,7 +276,7 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
             committed = commit_locked(engine, plan, held_locks, first.writer.workers)
             return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
         except BranchMadeAgain:
-            # What the write saw is gone, and so are the files that it staged.
+            # The branch that the write saw is gone, and so are the files that it staged.
             raise
         except (ManifestConflict, ReadSetConflict) as error:
             is_rebasable = isinstance(error, ManifestConflict) and error.is_stale_base

@@ -1,4 +1,4 @@
-"""Making and deleting branches: one made from a point of history is safe from cleanup, one with a key is made once."""
+"""Creation and deletion of branches: cleanup spares a branch made from history, and a request with a key acts once."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -58,20 +58,21 @@ def create(
     *,
     actor: str | None = None,
 ) -> tuple[Branch, BranchState]:
-    """Make a branch that shows what its source shows; gives the state it was made from as well.
+    """Make a branch that shows the same state as its source; return the branch and that state.
 
-    Cleanup removes versions of a table, and of the manifest, under its lock, and keeps what a live branch shows. What
-    the source shows when the branch exists is safe without a lock; what it showed before is opened under the lock:
-    either cleanup came first, and the branch is removed again, or cleanup comes later and sees the branch.
+    Cleanup removes versions of a table, and of the manifest, under its lock, and keeps the versions that a live branch
+    shows. Versions that the source shows when the branch exists are safe without a lock. Versions that it showed before are
+    opened under the lock: either cleanup came first, and the branch is removed again, or cleanup comes later and sees the
+    branch.
     """
     engine.require_writable(OPERATION)
-    chosen = new_branch_name(name, OPERATION)
+    branch = new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
     engine.require_here(origin, OPERATION)
-    with _lock_name(engine, chosen, OPERATION):
-        made = _create_from(engine, chosen, origin, at)
-    _log.info("branch.created", branch=chosen, parent=origin, actor=actor)
-    return made
+    with _lock_name(engine, branch, OPERATION):
+        created = _create_from(engine, branch, origin, at)
+    _log.info("branch.created", branch=branch, parent=origin, actor=actor)
+    return created
 
 
 def create_once(
@@ -82,28 +83,28 @@ def create_once(
     actor: str | None,
     key: str,
 ) -> Effect:
-    """Make a branch under an idempotency key; the receipt says from which state."""
+    """Make a branch under an idempotency key; the receipt names the state that it was made from."""
     engine.require_writable(OPERATION)
-    chosen = new_branch_name(name, OPERATION)
+    branch = new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
-    asked = {"name": chosen, "from": origin, "at": at}
-    request = make_request(Verb.BRANCH_CREATE, MAIN, actor, key, **asked)
+    request_fields = {"name": branch, "from": origin, "at": at}
+    request = make_request(Verb.BRANCH_CREATE, MAIN, actor, key, **request_fields)
 
     def decide() -> Receipt:
-        require_free_name(engine.manifest, chosen)
+        require_free_name(engine.manifest, branch)
         base = engine.view(origin, at).state
         if at is not None:
             refuse_amid_swap(base)
             refuse_older_schema(base, engine.manifest.current(origin))
         head = None if base.head is None else base.head.id
-        return {"name": chosen, "parent": base.branch, "version": base.version, "head": head}
+        return {"name": branch, "parent": base.branch, "version": base.version, "head": head}
 
     def make(receipt: Receipt) -> None:
-        ref = engine.manifest.rows.branches().get(chosen)
-        made_from = (lance_branch(receipt["parent"]), receipt["version"])
-        if ref is None or (ref.parent, ref.parent_version) != made_from:
+        ref = engine.manifest.rows.branches().get(branch)
+        expected_parent = (lance_branch(receipt["parent"]), receipt["version"])
+        if ref is None or (ref.parent, ref.parent_version) != expected_parent:
             try:
-                create(engine, chosen, receipt["parent"], receipt["version"], actor=actor)
+                create(engine, branch, receipt["parent"], receipt["version"], actor=actor)
             except UserInputError as error:
                 if at is not None:
                     raise
@@ -124,44 +125,47 @@ def delete(
 ) -> None:
     """Delete a branch that no other branch and no tag depends on; with an `incarnation`, no other branch of that name.
 
-    Nobody writes the branch meanwhile, and nobody takes its name before the last of it is gone. With `merged_into`, a
-    branch that has commits which that one has not is refused.
+    No other process writes the branch or takes its name until the deletion is complete. With `merged_into`, a branch with
+    commits that are missing there is refused.
     """
     engine.require_writable(DELETE)
-    chosen = branch_name(name, DELETE)
-    engine.require_here(chosen, DELETE)
+    branch = branch_name(name, DELETE)
+    engine.require_here(branch, DELETE)
     engine.recovery.heal()
-    # What does not exist needs no lock.
-    engine.manifest.branch_incarnation(chosen)
-    with _lock_name(engine, chosen, DELETE), _lock_writers(engine, chosen) as held_locks:
+    # A branch that does not exist needs no lock.
+    engine.manifest.branch_incarnation(branch)
+    with _lock_name(engine, branch, DELETE), _lock_writers(engine, branch) as held_locks:
         if merged_into is not None:
-            _require_merged(engine, chosen, merged_into)
+            _require_merged(engine, branch, merged_into)
         delete_branch(
             engine.manifest,
             engine.store.tables,
-            chosen,
+            branch,
             bound_to=bound_to,
             incarnation=incarnation,
             is_locked=lambda: held_locks.lost() is None,
         )
-    _log.info("branch.deleted", branch=chosen, actor=actor)
+    _log.info("branch.deleted", branch=branch, actor=actor)
 
 
 def _require_merged(engine: Engine, branch: BranchName, target: BranchName) -> None:
-    """Refuse while a branch has a commit that the target has not: it would go with the branch."""
-    source, into = engine.manifest.current(branch), engine.manifest.current(target)
+    """Refuse while a branch has a commit that the target lacks: the commit would be lost with the branch."""
+    source, target_state = engine.manifest.current(branch), engine.manifest.current(target)
     if source.head is None:
         return
-    if into.head is None or source.head.id not in find_shared(engine.manifest, source, into).lowest:
+    if (
+        target_state.head is None
+        or source.head.id not in find_shared(engine.manifest, source, target_state).lowest
+    ):
         raise BranchInUse(branch, [branch], f"it has commits that are not merged into '{target}'")
 
 
 def _lock_writers(engine: Engine, branch: BranchName) -> AbstractContextManager[HeldLocks]:
-    """Hold the locks of every table of a branch: whoever writes the branch holds one of them, or that of merges."""
+    """Hold the locks of every table of a branch: each writer of the branch holds one of them, or the lock of merges."""
     try:
         tables = engine.manifest.current(branch).snapshot.entries if branch != MAIN else {}
     except (NotFound, TableNotFound):
-        # The deletion itself refuses a branch that is not there, and removes a ref without files.
+        # The deletion itself refuses a branch that does not exist, and removes a ref without files.
         tables = {}
     fork = lance_branch(branch)
     keys = [merge_key(fork), *(lock_key(table, fork) for table in tables)]
@@ -176,25 +180,25 @@ def delete_once(
     key: str,
     merged_into: BranchName | None = None,
 ) -> Effect:
-    """Delete a branch under an idempotency key; a branch of that name that is made later stays."""
+    """Delete a branch under an idempotency key; a later branch of that name stays."""
     engine.require_writable(DELETE)
-    chosen = branch_name(name, DELETE)
-    asked = {} if merged_into is None else {"merged_into": merged_into}
-    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=chosen, **asked)
+    branch = branch_name(name, DELETE)
+    request_fields = {} if merged_into is None else {"merged_into": merged_into}
+    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=branch, **request_fields)
 
     def decide() -> Receipt:
-        require_deletable(engine.manifest, engine.store.tables, chosen, bound_to)
+        require_deletable(engine.manifest, engine.store.tables, branch, bound_to)
         if merged_into is not None:
-            _require_merged(engine, chosen, merged_into)
-        incarnation = engine.manifest.branch_incarnation(chosen)
-        return {"name": chosen, "incarnation": [list(part) for part in incarnation]}
+            _require_merged(engine, branch, merged_into)
+        incarnation = engine.manifest.branch_incarnation(branch)
+        return {"name": branch, "incarnation": [list(part) for part in incarnation]}
 
     def remove(receipt: Receipt) -> None:
         decided = incarnation_of(receipt["incarnation"])
-        if not engine.manifest.is_gone(chosen, decided):
+        if not engine.manifest.is_gone(branch, decided):
             delete(
                 engine,
-                chosen,
+                branch,
                 bound_to,
                 actor=actor,
                 incarnation=decided,
@@ -205,7 +209,7 @@ def delete_once(
 
 
 def _lock_name(engine: Engine, name: str, operation: str) -> AbstractContextManager[object]:
-    """Keep others from the name: a ref that is found after a lost answer is our own, and what is removed is not theirs."""
+    """Keep other processes from a branch name: a ref found after a lost answer, or a removed ref, is never theirs."""
     return engine.committer.locks.acquire([branch_key(name)], Activity(operation))
 
 
@@ -217,7 +221,7 @@ def _create_from(
         refuse_amid_swap(base)
         return _create_from_past(engine, name, base), base
     for _ in range(BRANCH_CAPTURES_MAX - 1):
-        # Cleanup was faster than the branch: what the source shows by now will do as well.
+        # Cleanup was faster than the branch: the present state of the source serves as well.
         # The same holds after a schema change.
         with suppress(HistoryReclaimed, ReadSetConflict):
             return _create_from_now(engine, name, origin)
@@ -228,7 +232,7 @@ def _create_from_now(engine: Engine, name: str, source: BranchName) -> tuple[Bra
     base = engine.view(source).state
     fail(Failpoint.BRANCH_CAPTURED)
     tables = engine.store.tables
-    made = create_branch(
+    branch = create_branch(
         engine.manifest,
         tables,
         name,
@@ -236,30 +240,33 @@ def _create_from_now(engine: Engine, name: str, source: BranchName) -> tuple[Bra
         state=base,
         is_alone=True,
     )
-    now = _require_same_schema(engine, made, base)
-    if now.version != base.version:
-        left = _list_moved_tables(base, now)
-        with _lock_versions(engine, base, left):
-            _require_versions(engine, made, base, left)
-    return made, base
+    current = _require_same_schema(engine, branch, base)
+    if current.version != base.version:
+        moved_tables = _list_moved_tables(base, current)
+        with _lock_versions(engine, base, moved_tables):
+            _require_versions(engine, branch, base, moved_tables)
+    return branch, base
 
 
-def _require_same_schema(engine: Engine, made: Branch, base: BranchState) -> BranchState:
-    """Read the source again; a branch is taken back when the schema changed since, for a change that began later sees it."""
-    with _taking_back(engine, made):
-        now = engine.manifest.current(base.branch)
-        if now.version != base.version and find_schema_change(base, now) is not None:
+def _require_same_schema(engine: Engine, branch: Branch, base: BranchState) -> BranchState:
+    """Read the source again; take the branch back if the schema changed since.
+
+    A schema change that begins later sees the branch.
+    """
+    with _taking_back(engine, branch):
+        current = engine.manifest.current(base.branch)
+        if current.version != base.version and find_schema_change(base, current) is not None:
             raise ReadSetConflict("the schema")
-    return now
+    return current
 
 
-def _list_moved_tables(base: BranchState, now: BranchState) -> list[Entry]:
-    """The tables that the source shows at another version by now."""
-    shown = now.snapshot.entries
+def _list_moved_tables(base: BranchState, current: BranchState) -> list[Entry]:
+    """List the tables that the source shows at another version by now."""
+    current_entries = current.snapshot.entries
     return [
-        e
-        for e in base.snapshot.entries.values()
-        if e.table_key not in shown or shown[e.table_key].at != e.at
+        entry
+        for entry in base.snapshot.entries.values()
+        if entry.table_key not in current_entries or current_entries[entry.table_key].at != entry.at
     ]
 
 
@@ -267,7 +274,7 @@ def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
     fail(Failpoint.BRANCH_PAST)
     entries = list(base.snapshot.entries.values())
     with _lock_versions(engine, base, entries):
-        made = create_branch(
+        branch = create_branch(
             engine.manifest,
             engine.store.tables,
             name,
@@ -275,39 +282,39 @@ def _create_from_past(engine: Engine, name: str, base: BranchState) -> Branch:
             at=base.version,
             is_alone=True,
         )
-        _require_same_schema(engine, made, base)
-        _require_versions(engine, made, base, entries)
-    return made
+        _require_same_schema(engine, branch, base)
+        _require_versions(engine, branch, base, entries)
+    return branch
 
 
 def _lock_versions(
     engine: Engine, base: BranchState, entries: Iterable[Entry]
 ) -> AbstractContextManager[HeldLocks]:
-    """Hold the locks of tables and of the manifest, so that no cleanup removes versions of them."""
-    keys = [lock_key(e.table_key, e.at.branch) for e in entries]
+    """Hold the locks of tables and of the manifest, so that no cleanup removes their versions."""
+    keys = [lock_key(entry.table_key, entry.at.branch) for entry in entries]
     keys.append(manifest_key(base.image.branch))
     return engine.committer.locks.acquire(keys, Activity(OPERATION))
 
 
 def _require_versions(
-    engine: Engine, made: Branch, base: BranchState, entries: Iterable[Entry]
+    engine: Engine, branch: Branch, base: BranchState, entries: Iterable[Entry]
 ) -> None:
-    """Open every version a branch was made of; it is taken back when one of them is gone."""
-    with _taking_back(engine, made):
+    """Open every version that a branch was made of; take the branch back if a version is missing."""
+    with _taking_back(engine, branch):
         engine.manifest.require_version(base)
         for entry in entries:
-            # What is open may have been removed by another process since.
+            # Another process may have removed a version that is open here.
             engine.store.tables.forget(entry.at.path, entry.at.branch)
             engine.store.tables.open(entry.at)
 
 
 @contextmanager
-def _taking_back(engine: Engine, made: Branch) -> Iterator[None]:
-    """Delete a branch that was just made when the block fails."""
+def _taking_back(engine: Engine, branch: Branch) -> Iterator[None]:
+    """Delete a new branch when the block fails."""
     try:
         yield
     except BaseException:
         with suppress(OmniError):
-            engine.manifest.rows.delete_branch(made.name)
-            engine.manifest.heads.end(made.name)
+            engine.manifest.rows.delete_branch(branch.name)
+            engine.manifest.heads.end(branch.name)
         raise

@@ -1,4 +1,4 @@
-"""What a type of a graph holds: rows, files, bytes, and how far its indexes cover it."""
+"""The contents of a type of a graph: rows, files, bytes, and the coverage of its indexes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,11 +34,11 @@ class TypeDescription:
     @property
     def coverage(self) -> float:
         """The part of its rows that its indexes cover, from 0 to 1; 1 for a type without rows or without indexes."""
-        wanted = sum(one.rows for one in self.indexes)
-        return sum(one.rows_indexed for one in self.indexes) / wanted if wanted else 1.0
+        total_rows = sum(index.rows for index in self.indexes)
+        return sum(index.rows_indexed for index in self.indexes) / total_rows if total_rows else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
+        """Give the wire form."""
         return {
             "table_key": self.table_key,
             "kind": self.kind,
@@ -47,12 +47,12 @@ class TypeDescription:
             "bytes": self.bytes,
             "fragments": self.fragments,
             "table_version": self.version,
-            "indexes": [one.to_dict() for one in self.indexes],
+            "indexes": [index.to_dict() for index in self.indexes],
         }
 
 
 def describe_types(engine: Engine, view: View) -> tuple[TypeDescription, ...]:
-    """Describe the types of a view; opens each of its tables once and reads no rows."""
+    """Describe the types of a view; open each of its tables once and read no rows."""
     return tuple(_describe(engine, view))
 
 
@@ -65,7 +65,7 @@ def _describe(engine: Engine, view: View) -> Iterator[TypeDescription]:
         yield TypeDescription(
             table_key=key,
             rows=entry.row_count,
-            bytes=sum(one.bytes for one in fragments),
+            bytes=sum(fragment.bytes for fragment in fragments),
             fragments=len(fragments),
             version=entry.version,
             indexes=tuple(indexes.get(key, ())),

@@ -16,20 +16,20 @@ def differs(left: pa.Array, right: pa.Array) -> Mask:
 
 def same(left: pa.Array, right: pa.Array) -> Mask:
     """Mark the positions where two columns of one type hold the same value."""
-    there, also = _mask(left.is_valid()), _mask(right.is_valid())
-    both = there & also
-    if not both.any():
-        return np.equal(there, also)
-    return np.equal(there, also) & (~both | _same_values(left, right, both))
+    left_valid, right_valid = _mask(left.is_valid()), _mask(right.is_valid())
+    both_valid = left_valid & right_valid
+    if not both_valid.any():
+        return np.equal(left_valid, right_valid)
+    return np.equal(left_valid, right_valid) & (~both_valid | _same_values(left, right, both_valid))
 
 
-def _same_values(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    """Compare like `same` where both have a value; the other positions are undefined."""
+def _same_values(left: pa.Array, right: pa.Array, both_valid: Mask) -> Mask:
+    """Compare like `same` where both columns have a value; the other positions are undefined."""
     kind = left.type
     if pa.types.is_fixed_size_list(kind):
-        return _same_vectors(left, right, both)
+        return _same_vectors(left, right, both_valid)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _same_items(left, right, both)
+        return _same_items(left, right, both_valid)
     if pa.types.is_struct(kind):
         parts = [same(_part(left, f.name), _part(right, f.name)) for f in kind]
         return np.asarray(np.all(np.stack(parts), axis=0), dtype=bool)
@@ -43,17 +43,17 @@ def _part(values: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(values, name)
 
 
-def _same_vectors(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    """Compare vectors by their bits, those with a NULL in them item by item, whatever the other rows hold."""
-    listed = both & (_mask_holes(left) | _mask_holes(right))
-    found = _same_bits(left, right)
-    if not listed.any():
-        return found
-    return np.where(listed, _same_items(left, right, both), found)
+def _same_vectors(left: pa.Array, right: pa.Array, both_valid: Mask) -> Mask:
+    """Compare vectors by their bits, but vectors with a NULL item by their items, without regard to other rows."""
+    has_holes = both_valid & (_mask_holes(left) | _mask_holes(right))
+    equal = _same_bits(left, right)
+    if not has_holes.any():
+        return equal
+    return np.where(has_holes, _same_items(left, right, both_valid), equal)
 
 
 def _mask_holes(column: pa.FixedSizeListArray) -> Mask:
-    """Mark the vectors that have a NULL item; those of NULL vectors too."""
+    """Mark the vectors that have a NULL item; the items of NULL vectors count, too."""
     items, size = _items(column), column.type.list_size
     if not items.null_count:
         return np.zeros(len(column), dtype=bool)
@@ -62,7 +62,7 @@ def _mask_holes(column: pa.FixedSizeListArray) -> Mask:
 
 
 def _items(column: pa.FixedSizeListArray) -> pa.Array:
-    """The items of every list, including those of null lists."""
+    """Return the items of every list, including the items of NULL lists."""
     size = column.type.list_size
     return column.values.slice(column.offset * size, len(column) * size)
 
@@ -75,30 +75,30 @@ def _same_bits(left: pa.FixedSizeListArray, right: pa.FixedSizeListArray) -> Mas
         _fill(_items(column)).to_numpy(zero_copy_only=False).view(np.uint8).reshape(len(column), -1)
         for column in (left, right)
     ]
-    found: Mask = (rows[0] == rows[1]).all(axis=1)
-    return found
+    equal: Mask = (rows[0] == rows[1]).all(axis=1)
+    return equal
 
 
 def _fill(items: pa.Array) -> pa.Array:
     return pc.fill_null(items, pa.scalar(0).cast(items.type)) if items.null_count else items
 
 
-def _same_items(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
+def _same_items(left: pa.Array, right: pa.Array, both_valid: Mask) -> Mask:
     lengths = [
-        pc.fill_null(pc.list_value_length(c), 0).to_numpy(zero_copy_only=False)
-        for c in (left, right)
+        pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        for column in (left, right)
     ]
-    found: Mask = lengths[0] == lengths[1]
-    aligned = found & both
+    equal: Mask = lengths[0] == lengths[1]
+    aligned = equal & both_valid
     rows = np.flatnonzero(aligned)
     items = [pc.list_flatten(column.take(pa.array(rows))) for column in (left, right)]
     if len(items[0]):
         owner = np.repeat(rows, lengths[0][rows])
-        found = found.copy()
-        found[owner[differs(*items)]] = False
-    return found
+        equal = equal.copy()
+        equal[owner[differs(*items)]] = False
+    return equal
 
 
 def _mask(values: pa.Array) -> Mask:
-    found: Mask = values.to_numpy(zero_copy_only=False).astype(bool)
-    return found
+    mask: Mask = values.to_numpy(zero_copy_only=False).astype(bool)
+    return mask

@@ -1,6 +1,6 @@
 """Jobs: work that lasts longer than a moment shows itself in `__jobs`, with a heartbeat, while it runs.
 
-A record is information, never a lock: nothing waits for it, and a writer that cannot write it goes on without.
+A record is information, never a lock: no process waits for it, and a writer that cannot write it goes on without it.
 """
 
 import json
@@ -28,7 +28,7 @@ _log = get_logger(__name__)
 
 
 class JobKind(StrEnum):
-    """What a job does."""
+    """The work of a job."""
 
     LOAD = "load"
     MERGE = "merge"
@@ -38,11 +38,11 @@ class JobKind(StrEnum):
     CLEANUP = "cleanup"
     SCHEMA_APPLY = "schema_apply"
     QUERY = "query"
-    """A read on Spark; any other read is none of the graph's business."""
+    """A read on Spark; other reads are not jobs."""
 
 
 class JobState(StrEnum):
-    """Whether the heartbeat of a job is renewed."""
+    """The state of a job; a running job renews its heartbeat."""
 
     RUNNING = "running"
     DEAD = "dead"
@@ -50,7 +50,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Value):
-    """Long work and how far it is; a dead job fell silent, because its process died or lost its store."""
+    """Long work and its progress; a dead job fell silent, because its process died or lost its store."""
 
     id: str = field(metadata=wire("job_id"))
     kind: JobKind
@@ -87,7 +87,7 @@ class _Running:
 
 
 class Jobs:
-    """The jobs of one graph: keeps records of those that run here, lists all of them."""
+    """The jobs of one graph: keeps the records of the jobs that run here, and lists the jobs of all processes."""
 
     def __init__(self, objects: Objects, runtime: Runtime, *, writes: bool) -> None:
         self._objects, self._runtime, self._writes = objects, runtime, writes
@@ -97,10 +97,10 @@ class Jobs:
 
     @contextmanager
     def keep(
-        self, kind: JobKind, branch: str, actor: str | None, tell: Tell | None = None
+        self, kind: JobKind, branch: str, actor: str | None, report_progress: Tell | None = None
     ) -> Iterator[Tell]:
-        """Show work while it runs, if it lasts; what it tells goes into its record, and on to `tell`."""
-        listener = tell or tell_nobody
+        """Show work while it runs, if it lasts; its progress goes into its record, and on to `tell`."""
+        listener = report_progress or tell_nobody
         if not self._writes:
             yield listener
             return
@@ -149,7 +149,7 @@ class Jobs:
             # The record expires; the outcome of the work is decided.
             _log.warning("job.record_not_removed", job_id=job_id, error=str(error))
 
-    # ---- the keeper
+    # ---- the thread that writes records
 
     def _keep(self) -> None:
         """Write and renew records until no job runs; a short job ends before its record would be due."""
@@ -180,8 +180,8 @@ class Jobs:
     def list(self) -> list[Job]:
         """List the jobs of every process, oldest first."""
         now = self._runtime.now_us()
-        found = (self._read(path, now) for path in self._objects.list(JOBS))
-        return sorted((job for job in found if job is not None), key=lambda job: job.id)
+        jobs = (self._read(path, now) for path in self._objects.list(JOBS))
+        return sorted((job for job in jobs if job is not None), key=lambda job: job.id)
 
     def _read(self, path: str, now_us: int) -> Job | None:
         text = self._objects.read(path)
@@ -215,7 +215,7 @@ def _decode(text: str, now_us: int) -> Job | None:
     """Read a record; None when it is torn, or of a kind that this release does not know."""
     try:
         body = json.loads(text)
-        renewed, told = int(body["renewed_us"]), body["progress"]
+        renewed, progress = int(body["renewed_us"]), body["progress"]
         host, process = str(body["host"]), int(body["process"])
         silent = now_us - renewed > JOB_EXPIRE_SECONDS * 1_000_000
         dead = silent or not _may_live(host, process)
@@ -229,14 +229,14 @@ def _decode(text: str, now_us: int) -> Job | None:
             renewed_at=datetime_of(renewed),
             host=host,
             process=process,
-            progress=None if told is None else from_dict(Progress, told),
+            progress=None if progress is None else from_dict(Progress, progress),
         )
     except (ValueError, LookupError, TypeError):
         return None
 
 
 def _may_live(host: str, process: int) -> bool:
-    """Whether a process may be alive: on this machine that is known before its heartbeat expires."""
+    """Whether a process may be alive; for a process of this machine, that is clear before its heartbeat expires."""
     if host != socket.gethostname():
         return True
     try:

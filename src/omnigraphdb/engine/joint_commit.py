@@ -1,4 +1,4 @@
-"""Writers of one branch that wait at the same time: whoever holds the locks prepares and commits for all of them."""
+"""Writers of one branch that wait at the same time: the holder of the locks prepares and commits for all of them."""
 
 import threading
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Member(Generic[T]):
-    """A writer that waits for its locks, and what became of it once a holder of the locks took it along."""
+    """A writer that waits for its locks, and its result once a holder of the locks took it along."""
 
     engine: Engine
     view: View
@@ -41,21 +41,21 @@ class Member(Generic[T]):
     bytes: int
     """The bytes of the rows it brings."""
     only_inserts: bool = False
-    """Whether it brings rows that depend on nothing else, as `attempt` says."""
+    """True if it brings rows that depend on nothing else, as `attempt` says."""
     context: Context = field(default_factory=copy_context)
-    """Whose costs are counted: the holder prepares in the name of the member."""
+    """The context that counts the costs: the holder prepares in the name of the member."""
     ended: threading.Event = field(default_factory=threading.Event)
     done: Done[T] | None = None
     error: BaseException | None = None
 
     def end(self, done: Done[T] | None = None, error: BaseException | None = None) -> None:
-        """Tell the member; neither a result nor an error means that it has to go on alone."""
+        """Pass the result or the error to the member; without either the member has to go on alone."""
         if not self.ended.is_set():
             self.done, self.error = done, error
             self.ended.set()
 
     def wait(self) -> Done[T] | None:
-        """Wait for what became of it; None when it has to go on alone."""
+        """Wait for the result; None when the member has to go on alone."""
         self.ended.wait()
         if self.error is not None:
             raise self.error
@@ -91,9 +91,9 @@ def _count_bytes(plan: WritePlan) -> int:
 
 
 def take_members(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]]:
-    """Take the writers of the leader's handle and branch that wait; with the leader they are a group.
+    """Take the waiting writers of the leader's handle and branch; with the leader they are a group.
 
-    Those that prepare an insert are waited for: it takes less than a publish for each of them.
+    The leader waits for writers that prepare an insert: that takes less time than a publish for each of them.
     """
     group = [leader]
     leader.engine.arrivals.wait(leader.plan.branch, GROUP_WAIT_SECONDS_MAX)
@@ -103,9 +103,9 @@ def take_members(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]
 
     locks = leader.engine.committer.locks
     try:
-        for taken in locks.take_waiting(held_locks, leader.plan.activity, wants):
-            assert isinstance(taken, Member)
-            group.append(taken)
+        for waiter in locks.take_waiting(held_locks, leader.plan.activity, wants):
+            assert isinstance(waiter, Member)
+            group.append(waiter)
     except BaseException:
         for member in group:
             member.end()
@@ -131,7 +131,7 @@ def _key(plan: WritePlan) -> tuple[str | None, str] | None:
 
 
 def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> None:
-    """Commit a group and tell every member; a member that is told nothing else goes on alone."""
+    """Commit a group and pass every member its result; a member without a result goes on alone."""
     engine = members[0].engine
     group: Group | None = None
     try:
@@ -140,7 +140,9 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
         group = open_group(engine.committer, view.state, plans, held_locks)
         ids = GroupIds(engine.cached_ids)
         landed = [
-            one for member in members if (one := _land_member(member, group, view, ids)) is not None
+            landing
+            for member in members
+            if (landing := _land_member(member, group, view, ids)) is not None
         ]
         if landed:
             published = group.publish()
@@ -164,17 +166,17 @@ def commit_together(members: Sequence[Member[Any]], held_locks: HeldLocks) -> No
 def _capture(members: Sequence[Member[Any]], held_locks: HeldLocks) -> View:
     """Capture the view that the first member lands on.
 
-    Pins and schema change under the locks of tables only: where nobody else had the locks, what this handle saw last
-    is right for their tables. A condition on the head and a key are compared with what the store shows.
+    Pins and schema change under the locks of tables only: where no other process had the locks, the state that this handle
+    saw last is right for their tables. A condition on the head and a key are compared with the state of the store.
     """
     engine, branch = members[0].engine, members[0].plan.branch
     asks_for_head = any(
         member.plan.if_commit is not None or member.plan.operation is not None for member in members
     )
-    known = None
+    cached_view = None
     if held_locks.is_unbroken and not asks_for_head:
-        known = engine.find_recent_view(branch)
-    return engine.view(branch) if known is None else known
+        cached_view = engine.find_recent_view(branch)
+    return engine.view(branch) if cached_view is None else cached_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +190,14 @@ class _Landed:
 
 
 def _land_member(member: Member[Any], group: Group, view: View, ids: GroupIds) -> _Landed | None:
-    """Prepare a member on what the ones before it leave, and land it; a refusal is told to the member alone."""
-    now = CandidateView(branch=view.branch, accepted=view.accepted, state=group.state, ids=ids)
+    """Prepare a member on the state that the earlier members leave, and land it; a refusal goes to the member alone."""
+    current = CandidateView(branch=view.branch, accepted=view.accepted, state=group.state, ids=ids)
     try:
-        prepared = _prepare_on(member, now)
+        prepared = _prepare_on(member, current)
         group.require_sound()
         plan = prepared.plan
         if plan is None:
-            member.end(Done(view=now, plan=None, outcome=prepared.outcome))
+            member.end(Done(view=current, plan=None, outcome=prepared.outcome))
             return None
         if not group.covers(plan):
             # It has come to need other locks, or more than one commit.
@@ -207,29 +209,32 @@ def _land_member(member: Member[Any], group: Group, view: View, ids: GroupIds) -
         member.end(error=error)
         return None
     group.land(plan)
-    follow_cached_ids(ids, plan, now.snapshot, group.state.snapshot)
-    return _Landed(member, now, plan, prepared.outcome)
+    follow_cached_ids(ids, plan, current.snapshot, group.state.snapshot)
+    return _Landed(member, current, plan, prepared.outcome)
 
 
-def _prepare_on(member: Member[T], now: CandidateView) -> Prepared[T]:
-    """Prepare a member again unless its plan is right as it is: what it relies on is where it was, or it inserts new ids."""
-    pins = now.snapshot.pins
+def _prepare_on(member: Member[T], current: CandidateView) -> Prepared[T]:
+    """Prepare a member again unless its plan is still right.
+
+    A plan is right if the versions that it relies on did not move, or if it inserts new ids.
+    """
+    pins = current.snapshot.pins
     plan = member.plan
-    require_incarnation(plan.branch, plan.branch_incarnation, now.snapshot.branch_incarnation)
+    require_incarnation(plan.branch, plan.branch_incarnation, current.snapshot.branch_incarnation)
     bases = {write.table_key: write.base.version for write in plan.tables}
     if all(pins.get(table) == version for table, version in (bases | dict(plan.read_set)).items()):
         return member.prepared
     tables = member.engine.store.tables
-    kept = keep_inserts(tables, member.view, plan, now) if member.only_inserts else None
-    if kept is not None:
-        return replace(member.prepared, plan=kept)
-    require_matched_rows(tables, member.view, plan, now)
+    kept_plan = keep_inserts(tables, member.view, plan, current) if member.only_inserts else None
+    if kept_plan is not None:
+        return replace(member.prepared, plan=kept_plan)
+    require_matched_rows(tables, member.view, plan, current)
     with tables.reuse_appends(list_staged_rows(plan)):
-        return member.context.run(member.prepare, now)
+        return member.context.run(member.prepare, current)
 
 
 def list_staged_rows(plan: WritePlan) -> list[tuple[Staged, pa.Table]]:
-    """What a plan staged and the rows of it: when the write is prepared again, the same rows need no second file."""
+    """List the staged files of a plan with their rows: if the write is prepared again, equal rows need no second file."""
     return [
         (write.staged, write.delta.rows)
         for write in plan.tables
@@ -238,18 +243,26 @@ def list_staged_rows(plan: WritePlan) -> list[tuple[Staged, pa.Table]]:
 
 
 def _end_members(landed: Sequence[_Landed], published: Published) -> None:
-    made = {commit.id: commit for commit in published.made}
-    for one in landed:
-        commit = made.get(one.plan.commit_id) or published.state.shows(one.plan.commit_id)
-        staged = {w.table_key: (w.staged,) for w in one.plan.tables if w.staged is not None}
-        own = CommittedPlan(replace(published, commit=commit), staged)
-        one.member.end(Done(view=one.view, plan=one.plan, outcome=one.outcome, committed=own))
+    commits = {commit.id: commit for commit in published.made}
+    for landing in landed:
+        commit = commits.get(landing.plan.commit_id) or published.state.shows(
+            landing.plan.commit_id
+        )
+        staged = {
+            write.table_key: (write.staged,)
+            for write in landing.plan.tables
+            if write.staged is not None
+        }
+        committed = CommittedPlan(replace(published, commit=commit), staged)
+        landing.member.end(
+            Done(view=landing.view, plan=landing.plan, outcome=landing.outcome, committed=committed)
+        )
 
 
 def _roll_back(
     engine: Engine, group: Group, members: Sequence[Member[Any]], held_locks: HeldLocks
 ) -> None:
-    """Take back what landed of a refused group; its members then go on alone."""
+    """Roll back the landed tables of a refused group; its members then go on alone."""
     try:
         engine.recovery.roll_back_refused(group.id, held_locks)
     except OmniError as error:
@@ -259,7 +272,10 @@ def _roll_back(
 def _tell_unfinished(
     group: Group | None, members: Sequence[Member[Any]], error: OmniError | None
 ) -> None:
-    """Tell the members of a group that broke off after its sidecar was armed; before that, nothing is left of it."""
+    """Pass an error to the members of a group that broke off after its sidecar was armed.
+
+    A group that breaks off before leaves nothing behind.
+    """
     if group is None or not group.is_armed:
         return
     for member in members:

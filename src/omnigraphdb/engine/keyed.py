@@ -1,4 +1,4 @@
-"""Writes with an idempotency key: each takes effect once, and whoever repeats it gets the first result."""
+"""Writes with an idempotency key: each takes effect once, and a repetition gets the first result."""
 
 import base64
 import hashlib
@@ -40,11 +40,11 @@ from omnigraphdb.values import dataclass
 T = TypeVar("T")
 
 Receipt = Mapping[str, Any]
-"""What a write reports, as JSON, without its commit."""
+"""The report of a write, as JSON, without its commit."""
 
 
 class Verb(StrEnum):
-    """What a request asks for; part of its digest, so the spelling never changes."""
+    """The verb of a request; a part of its digest, so that the spelling never changes."""
 
     MUTATE = "mutate"
     LOAD = "load"
@@ -56,7 +56,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRequest:
-    """A request under an idempotency key; `digest` is that of everything it asks for."""
+    """A request under an idempotency key; `digest` covers all parts of the request."""
 
     branch: BranchName
     actor: str | None
@@ -64,7 +64,7 @@ class KeyedRequest:
     digest: str
 
     def draft(self, operation_id: OperationId, receipt: Receipt) -> OperationDraft:
-        """Draft the row that records what the request did."""
+        """Draft the row that records the result of the request."""
         return OperationDraft(
             key=self.key,
             actor=self.actor,
@@ -74,55 +74,57 @@ class KeyedRequest:
         )
 
     def is_of(self, sidecar: Sidecar) -> bool:
-        """Whether a pending operation is about this key."""
-        asked = (one.operation for one in sidecar.writes if one.operation is not None)
-        names_key = any((one.actor, one.key) == (self.actor, self.key) for one in asked)
+        """Whether a pending operation belongs to this key."""
+        operations = (write.operation for write in sidecar.writes if write.operation is not None)
+        names_key = any(
+            (operation.actor, operation.key) == (self.actor, self.key) for operation in operations
+        )
         return names_key and sidecar.branch == lance_branch(self.branch)
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A request that was carried out before: its record, and the commit it made, if any."""
+    """A request that was carried out before: its record, and the commit that it made, if any."""
 
     operation: Operation
     commit: GraphCommit | None
 
     @property
     def receipt(self) -> Receipt:
-        """What was reported then."""
+        """The report of the first call."""
         return self.operation.receipt
 
 
 def make_request(
-    verb: Verb, branch: BranchName, actor: str | None, key: str, **asked: Any
+    verb: Verb, branch: BranchName, actor: str | None, key: str, **request_fields: Any
 ) -> KeyedRequest:
-    """Digest what is asked for under a key."""
-    text = json.dumps([verb, branch, asked], sort_keys=True, default=_spell)
+    """Digest a request under a key."""
+    text = json.dumps([verb, branch, request_fields], sort_keys=True, default=_spell)
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     return KeyedRequest(branch=branch, actor=actor, key=key, digest=digest)
 
 
 def make_write_request(
-    verb: Verb, branch: BranchName, options: WriteOptions, **asked: Any
+    verb: Verb, branch: BranchName, options: WriteOptions, **request_fields: Any
 ) -> KeyedRequest | None:
-    """Digest what a write asks for, if it has a key; a condition belongs to it where there is one."""
+    """Digest the request of a write, if it has a key; a condition of the write is a part of the request."""
     if options.key is None:
         return None
     condition = {} if options.if_commit is None else {"if_commit": options.if_commit}
-    return make_request(verb, branch, options.actor, options.key, **asked, **condition)
+    return make_request(verb, branch, options.actor, options.key, **request_fields, **condition)
 
 
 def _spell(value: Any) -> Any:
-    """Spell a parameter that JSON does not know; equal values have equal spellings."""
+    """Spell a parameter that JSON cannot represent; equal values have equal spellings."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
         return dict(value)
-    for spelled in ("tolist", "to_pylist"):
-        if hasattr(value, spelled):
-            return getattr(value, spelled)()
+    for method_name in ("tolist", "to_pylist"):
+        if hasattr(value, method_name):
+            return getattr(value, method_name)()
     return list(value) if isinstance(value, tuple | set | frozenset) else str(value)
 
 
@@ -130,7 +132,7 @@ def _spell(value: Any) -> Any:
 
 
 def find_replay(engine: Engine, request: KeyedRequest | None) -> Replay | None:
-    """Find what a request did before; a pending operation under its key is recovered or waited for first.
+    """Find the earlier result of a request; a pending operation under its key is recovered or waited for first.
 
     `IdempotencyConflict`: the key was used for another request. `LockTimeout`: a live writer of the key takes too long.
     """
@@ -138,7 +140,9 @@ def find_replay(engine: Engine, request: KeyedRequest | None) -> Replay | None:
         return None
     for _ in range(KEY_ROUNDS_MAX):
         # A published operation may be pending still: the files of a schema change follow its publish.
-        pending = [one for one in engine.committer.sidecars.pending() if request.is_of(one)]
+        pending = [
+            sidecar for sidecar in engine.committer.sidecars.pending() if request.is_of(sidecar)
+        ]
         if not pending:
             break
         for sidecar in pending:
@@ -147,20 +151,22 @@ def find_replay(engine: Engine, request: KeyedRequest | None) -> Replay | None:
 
 
 def find_status(engine: Engine, branch: BranchName, actor: str | None, key: str) -> OperationStatus:
-    """Say what became of the request of a key; changes nothing and waits for nobody."""
-    known = OperationStatus(key=key, branch=branch, actor=actor, state=OperationState.NOT_LANDED)
+    """Report the status of the request of a key; change nothing and wait for no writer."""
+    status = OperationStatus(key=key, branch=branch, actor=actor, state=OperationState.NOT_LANDED)
     state = engine.manifest.current(branch)
     operation = find_operation(state, actor, key)
     if operation is None:
-        asked = KeyedRequest(branch=branch, actor=actor, key=key, digest="")
-        pending = (one for one in engine.committer.sidecars.pending() if asked.is_of(one))
+        request = KeyedRequest(branch=branch, actor=actor, key=key, digest="")
+        pending = (
+            sidecar for sidecar in engine.committer.sidecars.pending() if request.is_of(sidecar)
+        )
         sidecar = next(pending, None)
         if sidecar is None:
-            return known
-        return replace(known, state=OperationState.UNDECIDED, operation_id=sidecar.operation_id)
+            return status
+        return replace(status, state=OperationState.UNDECIDED, operation_id=sidecar.operation_id)
     commit = None if operation.commit is None else state.shows(operation.commit)
     return replace(
-        known,
+        status,
         state=OperationState.UNDECIDED if operation.is_pending else OperationState.LANDED,
         commit=view_commit(commit),
         operation_id=operation.operation_id,
@@ -178,7 +184,7 @@ def _find_replay(engine: Engine, request: KeyedRequest) -> Replay | None:
 
 
 def replay_in(state: BranchState, request: KeyedRequest) -> Replay | None:
-    """Find what a request did in the state of its branch."""
+    """Find the earlier result of a request in the state of its branch."""
     operation = find_operation(state, request.actor, request.key)
     if operation is None:
         return None
@@ -224,16 +230,16 @@ def attempt_once(
             may_rely_on_memory=may_rely_on_memory,
             only_inserts=only_inserts,
         )
-    asked = request
+    keyed_request = request
 
     def prepare_keyed(view: View) -> Prepared[T]:
-        known = find_operation(view.state, asked.actor, asked.key)
-        if known is not None:
-            raise KeyPublished(known.key, known.operation_id)
+        operation = find_operation(view.state, keyed_request.actor, keyed_request.key)
+        if operation is not None:
+            raise KeyPublished(operation.key, operation.operation_id)
         prepared = prepare_expected(view)
         if prepared.plan is None:
             return prepared
-        draft = asked.draft(header.operation_id, make_receipt(prepared.outcome))
+        draft = keyed_request.draft(header.operation_id, make_receipt(prepared.outcome))
         return replace(prepared, plan=replace(prepared.plan, operation=draft))
 
     try:
@@ -248,14 +254,14 @@ def attempt_once(
             )
         return done
     except KeyPublished:
-        known = find_replay(engine, request)
-        if known is None:
+        replay = find_replay(engine, request)
+        if replay is None:
             raise
-        return known
+        return replay
 
 
 def require_expected(header: Header, view: View) -> None:
-    """Refuse a write where the head is another one than it expected."""
+    """Refuse a write when the head is not the commit that the write expected."""
     if header.if_commit is not None and view.commit != header.if_commit:
         raise PreconditionFailed(header.if_commit, view.commit)
 
@@ -292,40 +298,42 @@ def effect_once(
 ) -> Effect:
     """Carry out an effect that no swap can contain: decide, record the decision, do it, record that it is done.
 
-    `effect` does what the decision says, as far as it is not done yet: whoever repeats the request completes it. After a
-    `ReadSetConflict` nothing of it was done, and it is decided again.
+    `effect` carries out the decision, as far as that is not done yet: a repetition of the request completes it. After a
+    `ReadSetConflict` no part of it was done, and it is decided again.
     """
-    known = find_replay(engine, request) or _record_decision(engine, request, decide())
-    if not known.operation.is_pending:
-        return Effect(known.receipt, replayed=True)
+    replay = find_replay(engine, request) or _record_decision(engine, request, decide())
+    if not replay.operation.is_pending:
+        return Effect(replay.receipt, replayed=True)
     fail(Failpoint.BRANCH_INTENT)
     for _ in range(BRANCH_CAPTURES_MAX - 1):
         try:
-            effect(known.receipt)
+            effect(replay.receipt)
             break
         except ReadSetConflict:
-            known = _decide_again(engine, request, known, decide())
+            replay = _decide_again(engine, request, replay, decide())
     else:
-        effect(known.receipt)
+        effect(replay.receipt)
     fail(Failpoint.BRANCH_EFFECT)
     with suppress(KeyPublished):
         # A rival may have completed the same decision.
-        record_key(engine, request, known.operation.operation_id, known.receipt)
-    return Effect(known.receipt, replayed=False)
+        record_key(engine, request, replay.operation.operation_id, replay.receipt)
+    return Effect(replay.receipt, replayed=False)
 
 
-def _decide_again(engine: Engine, request: KeyedRequest, known: Replay, receipt: Receipt) -> Replay:
-    """Record another decision instead of one that cannot be carried out."""
-    record_key(engine, request, known.operation.operation_id, receipt, is_pending=True)
-    return replace(known, operation=replace(known.operation, receipt=receipt))
+def _decide_again(
+    engine: Engine, request: KeyedRequest, replay: Replay, receipt: Receipt
+) -> Replay:
+    """Record another decision instead of a decision that cannot be carried out."""
+    record_key(engine, request, replay.operation.operation_id, receipt, is_pending=True)
+    return replace(replay, operation=replace(replay.operation, receipt=receipt))
 
 
 def _record_decision(engine: Engine, request: KeyedRequest, receipt: Receipt) -> Replay:
-    """Record what a branch operation will do; a rival that recorded its own first has decided."""
+    """Record the decision of a branch operation; the decision of a rival that recorded one first holds."""
     operation_id = OperationId(engine.runtime.new_id())
     with suppress(KeyPublished):
         record_key(engine, request, operation_id, receipt, is_pending=True)
-    found = _find_replay(engine, request)
-    if found is None:
+    replay = _find_replay(engine, request)
+    if replay is None:
         raise InternalError(f"the key '{request.key}' was recorded and is not there")
-    return found
+    return replay

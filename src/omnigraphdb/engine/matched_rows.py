@@ -1,4 +1,4 @@
-"""The rows that a strict write matched: it may be prepared again while none of them changed or went."""
+"""The rows that a strict write matched: the write may be prepared again while no row of them changed or was removed."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -17,17 +17,17 @@ from omnigraphdb.storage.arrow import column
 from omnigraphdb.storage.tables import Tables
 
 
-def require_matched_rows(tables: Tables, first: View, plan: WritePlan, now: View) -> None:
-    """Refuse to prepare a plan again when the rows that it was about to replace or remove are not as it saw them.
+def require_matched_rows(tables: Tables, first: View, plan: WritePlan, current: View) -> None:
+    """Refuse to prepare a plan again when the rows that it would replace or remove changed after the plan read them.
 
     `first` is the view the plan was prepared on. An update or a delete conflicts with a change of its rows, an
     overwrite with any change of its type. A merge compares rows itself whenever it is prepared.
     """
     for write in _list_strict_writes(plan):
-        entry = now.snapshot.entries.get(write.table_key)
+        entry = current.snapshot.entries.get(write.table_key)
         if entry is not None and entry.at == write.base:
             continue
-        if entry is None or _is_changed(tables, first, write, now):
+        if entry is None or _is_changed(tables, first, write, current):
             actual = Version(0) if entry is None else entry.version
             raise ManifestConflict(write.table_key, write.base.version, actual)
 
@@ -37,12 +37,12 @@ def _list_strict_writes(plan: WritePlan) -> Iterator[TableWrite]:
         yield from (write for write in plan.tables if write.strict)
 
 
-def _is_changed(tables: Tables, first: View, write: TableWrite, now: View) -> bool:
+def _is_changed(tables: Tables, first: View, write: TableWrite, current: View) -> bool:
     if write.delta is None or write.delta.replaces:
-        return _is_named_since(first, now.lineage, write.table_key)
+        return _is_named_since(first, current.lineage, write.table_key)
     ids = write.delta.touched
     before = tables.open(write.base).lookup("id", ids, ["id"])
-    after = tables.open(now.snapshot.entry(write.table_key).at).lookup(
+    after = tables.open(current.snapshot.entry(write.table_key).at).lookup(
         "id", column(before, "id"), [LAST_UPDATED]
     )
     # A row that was removed and inserted again was updated last by its insert.

@@ -1,4 +1,4 @@
-"""The base of a merge: one stored state, or how it is put together from several."""
+"""The base of a merge: one stored state, or a combination of several."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -23,7 +23,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """Two states merged over what they share; a row on which they disagree is unknown."""
+    """Two states merged over the state that they share; a row on which they disagree is unknown."""
 
     left: "Node"
     right: "Node"
@@ -32,9 +32,9 @@ class Folded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """A merge that brought a state which is gone: what it did to its first parent, over what both shared.
+    """A merge that brought a lost state: its first parent, its result, and the state that both parents shared.
 
-    `agreed` are rows that the gone state and the first parent had changed in the same way.
+    `agreed` are rows that the lost state and the first parent had changed in the same way.
     """
 
     shared: "Node"
@@ -45,7 +45,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A state that is gone, recovered from the merges that brought it."""
+    """A lost state, recovered from the merges that brought it."""
 
     witnesses: tuple[Witness, ...]
 
@@ -54,38 +54,42 @@ Node = Stored | Folded | Recovered
 
 
 def stored_in(node: Node) -> Iterator[CommitId]:
-    """The commits whose states a base is read from."""
+    """List the commits whose states a base is read from."""
     seen: set[int] = set()
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        current = waiting.pop()
+        if id(current) in seen:
             continue
-        seen.add(id(one))
-        match one:
+        seen.add(id(current))
+        match current:
             case Stored():
-                yield one.commit
+                yield current.commit
             case Folded():
-                waiting += [one.left, one.right, one.shared]
+                waiting += [current.left, current.right, current.shared]
             case Recovered():
-                waiting += [part for w in one.witnesses for part in (w.shared, w.before, w.after)]
+                waiting += [
+                    part
+                    for witness in current.witnesses
+                    for part in (witness.shared, witness.before, witness.after)
+                ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A base and the states it is read from."""
+    """A base and the states that it is read from."""
 
     node: Node
     states: Mapping[CommitId, BranchState]
 
     @cached_property
     def only(self) -> BranchState | None:
-        """The state it is, when it is one."""
+        """The state of the base, if the base is a single state."""
         return self.states[self.node.commit] if isinstance(self.node, Stored) else None
 
 
 def base_at(state: BranchState) -> Base:
-    """The base that is one state, which has a commit."""
+    """Make the base that is a single state, which has a commit."""
     assert state.head is not None, "a base is a commit"
     return Base(node=Stored(state.head.id), states={state.head.id: state})
 
@@ -103,58 +107,60 @@ class BaseFinder:
         self._bases: dict[tuple[frozenset[CommitId], frozenset[CommitId]], Node | None] = {}
 
     def find(self, source: Iterable[CommitId], target: Iterable[CommitId]) -> Node | None:
-        """The base of two commits, or of two sets of commits that were merged; None when it cannot be had."""
-        asked = frozenset(source), frozenset(target)
-        if asked not in self._bases:
+        """Find the base of two commits, or of two sets of merged commits; None if it cannot be recovered."""
+        pair = frozenset(source), frozenset(target)
+        if pair not in self._bases:
             # Until it is found it cannot be a part of itself.
-            self._bases[asked] = None
-            common = self._graph.common(*asked)
-            self._bases[asked] = self._choose(common)
-        return self._bases[asked]
+            self._bases[pair] = None
+            common = self._graph.common(*pair)
+            self._bases[pair] = self._choose(common)
+        return self._bases[pair]
 
     def find_older(self, source: CommitId, target: CommitId) -> Node | None:
-        """The lowest common ancestors that can be had, when the lowest of all cannot."""
+        """Find the lowest common ancestors with a stored or recovered state, when the lowest of all have none."""
         common = self._graph.common([source], [target])
         while lowest := self._graph.lowest(common):
             node = self._fold(lowest)
             if node is not None:
                 return node
-            gone = [one for one in lowest if self._state(one) is None]
-            common = self._graph.without(common, gone or lowest)
+            lost = [commit for commit in lowest if self._state(commit) is None]
+            common = self._graph.without(common, lost or lowest)
         return None
 
     def _choose(self, common: int) -> Node | None:
         lowest = self._graph.lowest(common)
         if len(lowest) == 1 and self._is_stored(lowest[0]):
             return Stored(lowest[0])
-        whole = next((m for m in self._pure_merges(common, lowest) if self._is_stored(m)), None)
-        return Stored(whole) if whole is not None else self._fold(lowest)
+        pure_merge = next(
+            (m for m in self._pure_merges(common, lowest) if self._is_stored(m)), None
+        )
+        return Stored(pure_merge) if pure_merge is not None else self._fold(lowest)
 
     def _pure_merges(self, common: int, lowest: tuple[CommitId, ...]) -> Iterator[CommitId]:
-        """Merges of all the lowest ones that hold nothing but common work."""
+        """Find merges of all the lowest commits that hold nothing but common work."""
         pure: set[CommitId] = set()
         for merge in self._merges:
             parents = parents_of(merge)
-            if all(one in pure or self._graph.holds(common, one) for one in parents):
+            if all(parent in pure or self._graph.holds(common, parent) for parent in parents):
                 pure.add(merge.id)
-                reached = self._graph.ancestors([merge.id])
-                if all(self._graph.holds(reached, one) for one in lowest):
+                ancestors = self._graph.ancestors([merge.id])
+                if all(self._graph.holds(ancestors, commit) for commit in lowest):
                     yield merge.id
 
     @cached_property
     def _merges(self) -> tuple[GraphCommit, ...]:
         """The merges among the ancestors of the heads, ancestors first."""
-        known = (self._graph.commits.get(one) for one in self._graph.ids)
+        commits = (self._graph.commits.get(commit_id) for commit_id in self._graph.ids)
         return tuple(
             commit
-            for commit in known
+            for commit in commits
             if commit is not None
             and len(parents_of(commit)) == 2
             and self._graph.holds(self._within, commit.id)
         )
 
     def _fold(self, lowest: tuple[CommitId, ...]) -> Node | None:
-        """Merge several states, one after the other, each over what it shares with those before."""
+        """Merge several states, one after the other, each over the state that it shares with the earlier ones."""
         node: Node | None = None
         for number, commit in enumerate(lowest):
             state = self._state(commit)
@@ -179,22 +185,24 @@ class BaseFinder:
         return self._states[commit]
 
     def _recover(self, commit: CommitId) -> Node | None:
-        """Recover a state that is gone from the merges that brought it; one that leaves nothing open is enough."""
-        merges = [one for one in self._merges if one.merged_parent == commit]
+        """Recover a lost state from the merges that brought it; a single merge suffices if it leaves no row unknown."""
+        merges = [merge for merge in self._merges if merge.merged_parent == commit]
         for merge in merges:
-            if self._is_forward(merge) and (same := self._state(merge.id)) is not None:
-                return same
-        witnesses = tuple(one for one in map(self._find_witness, merges) if one is not None)
-        exact = tuple(one for one in witnesses if None not in dict(one.agreed).values())
+            if self._is_forward(merge) and (merged_state := self._state(merge.id)) is not None:
+                return merged_state
+        witnesses = tuple(
+            witness for witness in map(self._find_witness, merges) if witness is not None
+        )
+        exact = tuple(witness for witness in witnesses if None not in dict(witness.agreed).values())
         return Recovered(exact[:1] or witnesses) if witnesses else None
 
     def _is_forward(self, merge: GraphCommit) -> bool:
-        """Whether a merge shows what it brought and nothing else."""
+        """Whether a merge shows only the state that it brought."""
         first, merged = parents_of(merge)
         return self._graph.holds(self._graph.ancestors([merged]), first)
 
     def _find_witness(self, merge: GraphCommit) -> Witness | None:
-        # A merge that did not note it may have been made over an older base, and tells nothing for sure.
+        # A merge without `agreed` may have been made over an older base, and proves nothing.
         if merge.agreed is None:
             return None
         first, merged = parents_of(merge)
@@ -211,7 +219,7 @@ class BaseFinder:
 class StoredStates:
     """Opens the state of a commit once; None when its branch is deleted or cleanup removed a part of it.
 
-    Of the tables, those versions are looked at that a merge of two sides would read.
+    Of the tables, only the versions that a merge of two sides would read are opened.
     """
 
     def __init__(
@@ -228,7 +236,7 @@ class StoredStates:
         self._found: dict[CommitId, BranchState | None] = {}
 
     def find(self, commit: CommitId) -> BranchState | None:
-        """The state of a commit."""
+        """Return the state of a commit."""
         if commit not in self._found:
             try:
                 self._found[commit] = self._open(commit)
@@ -242,9 +250,9 @@ class StoredStates:
         return self._found[commit]
 
     def of(self, node: Node) -> Mapping[CommitId, BranchState]:
-        """The states that a base is read from."""
-        found = {commit: self.find(commit) for commit in stored_in(node)}
-        return {commit: state for commit, state in found.items() if state is not None}
+        """Return the states that a base is read from."""
+        states = {commit: self.find(commit) for commit in stored_in(node)}
+        return {commit: state for commit, state in states.items() if state is not None}
 
     def _open(self, name: CommitId) -> BranchState | None:
         commit = self._commit(name)
@@ -266,7 +274,7 @@ class StoredStates:
             return False
 
     def _is_alive(self, state: BranchState) -> bool:
-        """Whether a state that may be remembered is of the branch that has its name now."""
+        """Whether a state, which may be a cached one, belongs to the branch that has its name now."""
         for side in self._sides:
             if side.branch == state.branch:
                 return side.branch_incarnation == state.branch_incarnation
@@ -276,9 +284,9 @@ class StoredStates:
         )
 
     def _open_tables(self, state: BranchState) -> None:
-        """Open the versions that a merge would read; those of the two sides are there."""
-        shown = [side.snapshot.entries for side in self._sides]
+        """Open the versions that a merge would read; the versions of the two sides exist."""
+        side_entries = [side.snapshot.entries for side in self._sides]
         for key, entry in state.snapshot.entries.items():
-            sides = [entries[key].at for entries in shown if key in entries]
-            if len(set(sides)) == 2 and entry.at not in sides:
+            versions = [entries[key].at for entries in side_entries if key in entries]
+            if len(set(versions)) == 2 and entry.at not in versions:
                 self._tables.open(entry.at)

@@ -1,4 +1,4 @@
-"""Keeping a policy in the graph: replaced as a whole, in one swap of main; every version stays."""
+"""Storage of a policy in the graph: replaced as a whole, in one swap of main; every version stays."""
 
 from contextlib import suppress
 
@@ -21,33 +21,33 @@ def find_newest(
 ) -> PolicyVersion | None:
     """Find the version that holds: the newest, since another process may have replaced it.
 
-    Where a look takes a request, a graph is taken as this process last saw it if the answer need not be `fresh`, and if a
-    graph without a policy is only asked for a write that is refused when it becomes visible under another policy.
+    For a distant store, the last state that this process saw serves if the answer need not be `fresh`. It also serves for a
+    graph without a policy if `is_checked_later`: a write under another policy is refused when it becomes visible.
     """
-    known = engine.manifest.heads.get(MAIN)
-    may_be_old = not fresh or (is_checked_later and known is not None and not known.policies)
-    if known is None or not (engine.store.root.is_distant and may_be_old):
-        known = engine.manifest.current(MAIN)
-    return known.policies[-1] if known.policies else None
+    state = engine.manifest.heads.get(MAIN)
+    may_be_old = not fresh or (is_checked_later and state is not None and not state.policies)
+    if state is None or not (engine.store.root.is_distant and may_be_old):
+        state = engine.manifest.current(MAIN)
+    return state.policies[-1] if state.policies else None
 
 
 def replace_policy(
     engine: Engine, text: str | None, expected: int, actor: str | None
 ) -> PolicyVersion:
-    """Make the next version; refuses when another than the expected one is the newest."""
+    """Make the next version; refuse if the newest version is not the expected one."""
     engine.require_writable("policy set")
     if not expected:
         _shut_out_earlier_releases(engine)
-    made = PolicyVersion(
+    version = PolicyVersion(
         number=expected + 1, text=text, created_at=engine.runtime.now_us(), actor=actor
     )
-    publish(engine.manifest, Change(branch=MAIN, policy=made))
-    return made
+    publish(engine.manifest, Change(branch=MAIN, policy=version))
+    return version
 
 
 def _shut_out_earlier_releases(engine: Engine) -> None:
-    """Bring every branch to the shape that releases without policies refuse, before there is a policy to be skipped."""
+    """Migrate every branch to a form that releases without policies refuse, before there is a policy to be skipped."""
     for name in engine.manifest.rows.branches():
-        # A branch that is deleted meanwhile is written to by nobody.
+        # No process writes to a branch that is deleted meanwhile.
         with suppress(NotFoundError):
             load_migrated(engine.manifest, graph_branch(name))

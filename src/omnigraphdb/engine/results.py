@@ -1,4 +1,4 @@
-"""What writes return: a commit as users see it, and what each kind of write did."""
+"""The results of writes: a commit as users see it, and the effect of each kind of write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -56,7 +56,7 @@ def by_table(count: str, hint: Any) -> Codec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAudit(Value):
-    """A recovered operation: what recovery did with it, and the commit that records it."""
+    """A recovered operation: the action of recovery, and the commit that records it."""
 
     recovery_kind: RecoveryKind
     operation_id: str
@@ -68,7 +68,7 @@ class RecoveryAudit(Value):
 
     @classmethod
     def of(cls, row: AuditRow) -> Self:
-        """The public view of a recorded recovery."""
+        """Return the public view of a recorded recovery."""
         return cls(
             recovery_kind=row.kind,
             operation_id=row.operation_id,
@@ -103,7 +103,7 @@ class Commit(Value):
 
     @classmethod
     def of(cls, commit: GraphCommit) -> Self:
-        """The public view of a recorded commit."""
+        """Return the public view of a recorded commit."""
         return cls(
             id=commit.id,
             parent=commit.parent,
@@ -124,27 +124,27 @@ class Commit(Value):
 
     def __repr__(self) -> str:
         by = "" if self.actor is None else f" by {self.actor}"
-        what = f": {', '.join(self.tables)}" if self.tables else ""
-        return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {spell_moment(self.created_at)}{what}>"
+        tables = f": {', '.join(self.tables)}" if self.tables else ""
+        return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {spell_moment(self.created_at)}{tables}>"
 
 
 def first_line(message: str | None) -> str:
-    """The first line of a message, as lists show it."""
+    """Return the first line of a message, as lists show it."""
     return "" if message is None else message.strip().splitlines()[0]
 
 
 class OperationState(StrEnum):
-    """What became of a request with an idempotency key."""
+    """The state of a request with an idempotency key."""
 
     LANDED = "landed"
     NOT_LANDED = "not_landed"
     UNDECIDED = "undecided"
-    """It is under way, or its writer died: recovery, or the same request again, completes it or takes it back."""
+    """The request is under way, or its writer died: recovery, or the same request again, completes it or takes it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatus(Value):
-    """What became of a request with an idempotency key; `commit` is None when it changed nothing."""
+    """The status of a request with an idempotency key; `commit` is None when the request changed nothing."""
 
     key: str
     branch: str
@@ -162,7 +162,7 @@ class Commits(Shown, list[Commit]):
         return Sheet(title=count_of(len(self), "commit"), grids=(self.grid(),))
 
     def grid(self, caption: str = "") -> Grid:
-        """The commits, one a row."""
+        """Show the commits, each in a row."""
         columns = {
             "commit": [c.id for c in self],
             "created (UTC)": [f"{c.created_at:%Y-%m-%d %H:%M}" for c in self],
@@ -172,10 +172,10 @@ class Commits(Shown, list[Commit]):
             "message": [first_line(c.message) for c in self],
             "tables": [", ".join(c.tables) for c in self],
         }
-        # A column that says nothing takes room from the others.
-        told = {name: texts for name, texts in columns.items() if any(texts)}
-        rows = list(zip(*told.values(), strict=True))
-        return Grid(columns=list(told), rows=rows, firm=2, caption=caption)
+        # An empty column takes room from the others.
+        filled = {name: texts for name, texts in columns.items() if any(texts)}
+        rows = list(zip(*filled.values(), strict=True))
+        return Grid(columns=list(filled), rows=rows, firm=2, caption=caption)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class MutationResult(Shown, Value):
     actor: str | None = field(metadata=wire("actor_id"))
     commit: Commit | None
     replayed: bool = field(default=False, metadata=wire(omit=True))
-    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    """True for the result of an earlier call with the same idempotency key; nothing was written."""
     columns: Sequence[str] = field(default=(), metadata=wire(omit=True))
     """Names of the columns that `returning` asks for."""
     rows: Sequence[Mapping[str, Any]] = field(
@@ -198,7 +198,7 @@ class MutationResult(Shown, Value):
     """Values that `returning` asks for of every row that was written, JSON-shaped."""
 
     def _sheet(self) -> Sheet:
-        """What changed, what is returned of it, and the commit."""
+        """Show the counts, the returned rows, and the commit."""
         changed = (
             f"{count_of(self.affected_nodes, 'node')}, {count_of(self.affected_edges, 'edge')}"
         )
@@ -209,9 +209,9 @@ class MutationResult(Shown, Value):
         )
 
     def grid(self) -> Grid:
-        """What is returned, one row each."""
-        shown = [[row[name] for name in self.columns] for row in self.rows[:ROWS_SHOWN_MAX]]
-        return Grid(columns=list(self.columns), rows=shown, total=len(self.rows))
+        """Show the returned rows."""
+        rows = [[row[name] for name in self.columns] for row in self.rows[:ROWS_SHOWN_MAX]]
+        return Grid(columns=list(self.columns), rows=rows, total=len(self.rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,11 +231,11 @@ class LoadResult(Shown, Value):
     commit: Commit | None
     engine: str = "local"
     reason: str = ""
-    """Why that engine ran."""
+    """The reason why that engine ran."""
     pending_indexes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     replayed: bool = field(default=False, metadata=wire(omit=True))
-    """Whether an earlier call with the same idempotency key or batch did this; nothing was written."""
+    """True for the result of an earlier call with the same idempotency key or batch; nothing was written."""
     created: Mapping[str, int] = field(
         default_factory=dict, metadata=wire(codec=by_table("rows_created", TableCreated))
     )
@@ -246,16 +246,16 @@ class LoadResult(Shown, Value):
         return sum(self.tables.values())
 
     def _sheet(self) -> Sheet:
-        """The records of each table, and the commit."""
-        made = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
+        """Show the records of each table, and the commit."""
+        facts = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
         pending = {"pending indexes": list(self.pending_indexes)} if self.pending_indexes else {}
         if self.created:
-            made |= {"created": ", ".join(f"{k}: {n}" for k, n in self.created.items())}
+            facts |= {"created": ", ".join(f"{k}: {n}" for k, n in self.created.items())}
         grid = Grid(columns=("table", "records"), rows=list(self.tables.items()))
         return Sheet(
             title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
-            | made
+            | facts
             | spell_engine(self.engine, self.reason)
             | pending,
             grids=(grid,) if self.tables else (),
@@ -276,11 +276,11 @@ class SchemaApplyResult(Shown, Value):
     warnings: tuple[str, ...] = ()
     pending_indexes: tuple[str, ...] = ()
     replayed: bool = field(default=False, metadata=wire(omit=True))
-    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    """True for the result of an earlier call with the same idempotency key; nothing was written."""
     engine: str = "local"
-    """Who wrote the rows of tables anew that lost a column for good: this process, or Spark."""
+    """The engine that rewrote tables that lost a column for good: this process, or Spark."""
     reason: str = field(default="", compare=False)
-    """Why it did: no part of what was changed."""
+    """The reason for that engine; it is not a part of the change."""
 
     @derived
     def applied(self) -> bool:
@@ -293,7 +293,7 @@ class SchemaApplyResult(Shown, Value):
         return len(self.steps)
 
     def _sheet(self) -> Sheet:
-        """The steps that were taken, and the commit."""
+        """Show the steps that were taken, and the commit."""
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
         return Sheet(
             title=f"schema apply: {count_of(self.step_count, 'step')}",
@@ -314,15 +314,15 @@ def _commit_facts(
 
 
 def spell_engine(engine: str, reason: str) -> dict[str, str]:
-    """The line that says who did it, and why."""
+    """Return the line that names the engine, and the reason for it."""
     return {"engine": f"{engine}: {reason}" if reason else engine}
 
 
 def show_replayed(replayed: bool) -> dict[str, bool]:
-    """The part of a wire form that says that a result is repeated."""
+    """Return the part of a wire form that marks a repeated result."""
     return {"replayed": True} if replayed else {}
 
 
 def view_commit(commit: GraphCommit | None) -> Commit | None:
-    """The public view of the commit of a write; None where the write changed nothing."""
+    """Return the public view of the commit of a write; None where the write changed nothing."""
     return None if commit is None else Commit.of(commit)

@@ -1,4 +1,4 @@
-"""Committed rows of one snapshot, and which tables a write consulted: its read set."""
+"""Committed rows of one snapshot, and the tables that a write consulted: its read set."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -32,26 +32,26 @@ class SnapshotRows:
     def where(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
     ) -> pa.Table:
-        """Rows whose column holds one of the values."""
+        """Return the rows whose column holds one of the values."""
         if name == "id" and list(columns) == ["id"]:
-            found = self._find_cached(table, values)
-            if found is not None:
-                return pa.table({"id": found})
+            ids = self._find_cached(table, values)
+            if ids is not None:
+                return pa.table({"id": ids})
         return self.table(table).lookup(name, values, list(columns))
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every row."""
+        """Return every row."""
         return self.table(table).read(list(columns))
 
     def holds_none_of(self, table: TableKey, ids: pa.Array) -> bool:
-        """Whether a table is known to hold none of the ids; nothing is looked up to find out."""
-        found = self._find_cached(table, ids)
-        return found is not None and not len(found)
+        """Whether the cached ids of a table show that it holds no id of these; nothing is looked up to find out."""
+        existing_ids = self._find_cached(table, ids)
+        return existing_ids is not None and not len(existing_ids)
 
     def matching(
         self, table: TableKey, columns: Sequence[str], filter: str | None = None
     ) -> pa.Table:
-        """Rows that a filter lets through, as many as one mutation may hold."""
+        """Return the rows that a filter lets through, as many as one mutation may hold."""
         source = self.table(table).scan(list(columns), filter, blobs=BlobForm.BYTES)
         batches: list[pa.RecordBatch] = []
         size = 0
@@ -62,11 +62,11 @@ class SnapshotRows:
         return pa.Table.from_batches(batches, source.schema)
 
     def whole(self, table: TableKey, ids: pa.Array) -> pa.Table:
-        """Whole rows by id, blobs included."""
+        """Return whole rows by id, blobs included."""
         return self.table(table).lookup("id", ids, blobs=BlobForm.BYTES)
 
     def read_set(self) -> dict[TableKey, Version]:
-        """The version of every table that was consulted."""
+        """Return the version of every table that was consulted."""
         return {table: self.snapshot.entry(table).version for table in sorted(self.consulted)}
 
     def _find_cached(self, table: TableKey, ids: pa.Array) -> pa.Array | None:

@@ -1,4 +1,4 @@
-"""Tagging: give a commit a name, so that no cleanup takes away what it shows, and free the name again."""
+"""Tags: names of commits. A tag protects the versions that its commit shows from cleanup; its name can be freed again."""
 
 from omnigraphdb.commit.locks import lock_key, manifest_key
 from omnigraphdb.engine.history.compare import resolve_state
@@ -26,11 +26,11 @@ def create_tag(
     or it comes later and sees the tag.
     """
     engine.require_writable("tag create")
-    chosen = tag_name(name)
+    valid_name = tag_name(name)
     state = engine.manifest.current(branch) if at is None else resolve_state(engine, at, branch)
     commit = _require_commit(state, branch)
     tag = Tag(
-        name=chosen,
+        name=valid_name,
         commit=commit.id,
         branch=commit.branch,
         created_at=engine.runtime.now_us(),
@@ -42,12 +42,12 @@ def create_tag(
     with engine.committer.locks.acquire(keys, _ACTIVITY):
         engine.manifest.require_version(state)
         for entry in entries:
-            # What is open may have been removed by another process since.
+            # Another process may have removed a version that is open here.
             engine.store.tables.forget(entry.at.path, entry.at.branch)
             engine.store.tables.open(entry.at)
         fail(Failpoint.TAG_CHECKED)
         published = publish(engine.manifest, Change(branch=MAIN, tag=tag))
-    return find_tag(published.state, chosen) or tag
+    return find_tag(published.state, valid_name) or tag
 
 
 def _require_commit(state: BranchState, branch: BranchName) -> GraphCommit:
@@ -62,7 +62,7 @@ def delete_tag(engine: Engine, name: str, actor: str | None) -> None:
     state = engine.manifest.current(MAIN)
     tag = find_tag(state, name)
     if tag is None:
-        raise NotFound("tag", name, known=[one.name for one in list_tags(state)])
+        raise NotFound("tag", name, known=[existing.name for existing in list_tags(state)])
     freed = Tag(
         name=name,
         commit=None,

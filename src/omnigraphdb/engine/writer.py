@@ -1,4 +1,4 @@
-"""A writer: a function from a view to a plan, and what became of it."""
+"""A writer: a function from a view to a plan, and its result."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateView(View):
-    """What a member of a group sees: the state that the members before it leave, which nobody else sees yet."""
+    """The view of a member of a group: the state that the earlier members leave, which no other writer sees yet."""
 
     ids: GroupIds
     """The ids of its tables, as far as they are known."""
@@ -24,7 +24,7 @@ class CandidateView(View):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[T]):
-    """What a writer makes of a view: a plan, None when there is nothing to write, and what it will report."""
+    """A write prepared on a view: its plan, None when there is nothing to write, and the outcome to report."""
 
     plan: WritePlan | None
     outcome: T
@@ -32,7 +32,7 @@ class Prepared(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Generic[T]):
-    """A write that ended: what it reports, the view it was prepared on, and what was published, if anything."""
+    """A write that ended: its outcome, the view it was prepared on, and its published state, if any."""
 
     view: View
     plan: WritePlan | None
@@ -41,12 +41,12 @@ class Done(Generic[T]):
 
     @property
     def published(self) -> Published | None:
-        """What became visible; None when there was nothing to write."""
+        """The state that became visible; None when there was nothing to write."""
         return None if self.committed is None else self.committed.published
 
     @property
     def commit(self) -> GraphCommit | None:
-        """The commit it made; None when there was nothing to write."""
+        """The commit that the write made; None when there was nothing to write."""
         return None if self.published is None else self.published.commit
 
 

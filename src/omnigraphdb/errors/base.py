@@ -1,4 +1,4 @@
-"""The root of the exception tree: what every error carries."""
+"""The root of the exception tree: the parts that every error has."""
 
 import sys
 import warnings
@@ -16,7 +16,7 @@ class OmniWarning(UserWarning):
 
 
 def warn_caller(text: str) -> None:
-    """Warn whoever called the package: the place that is shown is the caller's, never one of ours."""
+    """Warn the caller of the package: the warning points at a line of the caller, never at one of this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         level, frame = level + 1, frame.f_back
@@ -59,7 +59,7 @@ class OmniError(Exception):
         return f"[{self.code}] {self.message}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire body."""
+        """Return the wire body."""
         body: dict[str, Any] = {"error": str(self)}
         if self.http_code is not None:
             body["code"] = self.http_code

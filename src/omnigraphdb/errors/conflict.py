@@ -8,7 +8,7 @@ from omnigraphdb.limits import CONFLICTS_SHOWN_MAX
 
 
 class ConflictError(OmniError):
-    """Another writer changed what the request relied on; read again, then retry.
+    """Another writer changed data that the request relied on; read again, then retry.
 
     Read again, decide again, then retry.
     """
@@ -118,7 +118,7 @@ class LockTimeout(ConflictError):
         self._waited, self._turns = waited, turns
 
     def without_branch(self) -> "LockTimeout":
-        """The same refusal for who may not read the branch, whose name it leaves out."""
+        """Return the same refusal without the name of the branch, for an actor that may not read the branch."""
         return LockTimeout(
             self.table_key,
             "one that you may not read",
@@ -165,7 +165,7 @@ def _describe_holder(holder: Mapping[str, Any] | None, since: str | None) -> str
 
 
 class ConflictFacts(Protocol):
-    """What the error of a merge tells about one conflict; `omnigraphdb.Conflict` is one."""
+    """The facts about one conflict in the error of a merge; `omnigraphdb.Conflict` has them."""
 
     @property
     def table_key(self) -> str: ...
@@ -192,13 +192,13 @@ class MergeConflicts(ConflictError):
     kind = "merge_conflicts"
 
     def __init__(self, conflicts: Sequence[ConflictFacts], total: int | None = None) -> None:
-        shown = [c.to_dict() for c in conflicts[:CONFLICTS_SHOWN_MAX]]
+        entries = [c.to_dict() for c in conflicts[:CONFLICTS_SHOWN_MAX]]
         count = len(conflicts) if total is None else total
         first = "; ".join(c.message for c in conflicts[:3])
         more = f"; and {count - 3} more" if count > 3 else ""
         super().__init__(
             f"{count} merge conflicts, nothing was written: {first}{more}",
-            details={"merge_conflicts": shown, "merge_conflicts_total": count},
+            details={"merge_conflicts": entries, "merge_conflicts_total": count},
             hint="inspect both sides with `diff`, change one of them, merge again",
         )
         self.conflicts = tuple(conflicts)
@@ -211,9 +211,9 @@ class MergeBaseUnavailable(ConflictError):
     kind = "merge_base_unavailable"
 
     def __init__(self, source: str, target: str, commits: Sequence[str]) -> None:
-        named = ", ".join(commits)
+        commit_names = ", ".join(commits)
         super().__init__(
-            f"'{source}' cannot be merged into '{target}': their common history ends at {named}, which was "
+            f"'{source}' cannot be merged into '{target}': their common history ends at {commit_names}, which was "
             "deleted with its branch or removed by cleanup, and no merge records it; nothing was written",
             details={"merge_base": {"commits": list(commits)}},
             hint="`allow_older_base` merges over an older commit: changes that both branches have may become conflicts, "
@@ -245,7 +245,7 @@ class BranchExists(ConflictError):
 class BranchInUse(ConflictError):
     """Other branches depend on the one to delete.
 
-    Delete what depends on the branch first: the message names it.
+    Delete the dependent branches first: the message names them.
     """
 
     kind = "branch_in_use"
@@ -300,7 +300,7 @@ class SchemaApplyConflict(ConflictError):
 
     @classmethod
     def of_branches(cls, names: Sequence[str], *, are_some_hidden: bool = False) -> Self:
-        """Refuse while there are branches beside main; those that the actor may not read are not named."""
+        """Refuse while there are branches beside main; branches that the actor may not read are not named."""
         others = ["others that you may not read"] if are_some_hidden else []
         error = cls(
             f"schema apply: the branches {', '.join([*names, *others])} exist, and only main may; no changes were made",
@@ -350,17 +350,17 @@ class PreconditionFailed(ConflictError):
 
 
 class FormatVersion(ConflictError):
-    """The storage stamp is outside what this release reads.
+    """The storage stamp is outside the range that this release reads.
 
     Use a release that knows the format.
     """
 
     kind = "format_version"
 
-    def __init__(self, found: object, supported: str, advice: str) -> None:
+    def __init__(self, stamp: object, supported: str, advice: str) -> None:
         super().__init__(
-            f"the graph has internal schema version {found}, this release reads {supported}; {advice}",
-            details={"format": {"found": found, "supported": supported}},
+            f"the graph has internal schema version {stamp}, this release reads {supported}; {advice}",
+            details={"format": {"found": stamp, "supported": supported}},
         )
 
 

@@ -142,10 +142,10 @@ class PolicyDenied(AuthError):
         target_branch: str | None = None,
         hint: str | None = None,
     ) -> None:
-        asked = {"action": action, "branch": branch, "target_branch": target_branch}
+        request = {"action": action, "branch": branch, "target_branch": target_branch}
         super().__init__(
             f"{message}; no changes were made",
-            details={"denied": {key: value for key, value in asked.items() if value is not None}},
+            details={"denied": {key: value for key, value in request.items() if value is not None}},
             hint=hint,
         )
 
@@ -158,14 +158,14 @@ class PolicyConfigError(UserInputError):
 
     kind = "policy_config"
 
-    def __init__(self, name: str, found: Sequence[str], what: str = "policy") -> None:
-        listed = "; ".join(found)
-        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+    def __init__(self, name: str, messages: Sequence[str], what: str = "policy") -> None:
+        listed = "; ".join(messages)
+        count = "1 problem" if len(messages) == 1 else f"{len(messages)} problems"
         super().__init__(
             f"{name}: {count}: {listed}; the {what} was not used",
-            details={"policy_problems": list(found)},
+            details={"policy_problems": list(messages)},
         )
-        self.name, self.problems = name, tuple(found)
+        self.name, self.problems = name, tuple(messages)
 
 
 class NotFoundError(OmniError):
@@ -222,7 +222,7 @@ class HistoryReclaimed(NotFoundError):
 
 
 class ChangeFeedGap(NotFoundError):
-    """A cursor points before what cleanup kept, or before what the actor may read."""
+    """A cursor points before the history that cleanup left, or before the history that the actor may read."""
 
     kind = "change_feed_gap"
     http_code = None
@@ -314,7 +314,7 @@ class ReadCancelled(LimitError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One violated rule: which rule, where, and what a reader needs to correct it."""
+    """One violated rule, its position, and the facts that a reader needs to correct it."""
 
     rule: str
     message: str
@@ -327,7 +327,7 @@ class Problem:
     value: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry of `data_errors[]`; absent facts are left out."""
+        """Return the entry of `data_errors[]`; absent facts are left out."""
         facts = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in facts.items() if value is not None}
 
@@ -343,28 +343,28 @@ class _DataProblems(UserInputError):
     """Shared shape of the three data errors: problems shown, and how many there were."""
 
     def __init__(self, problems: Sequence[Problem], *, total: int | None = None) -> None:
-        shown = tuple(problems[:PROBLEMS_SHOWN_MAX])
+        shown_problems = tuple(problems[:PROBLEMS_SHOWN_MAX])
         count = total if total is not None else len(problems)
         super().__init__(
-            _problem_text(shown, count),
-            details={"data_errors": [p.to_dict() for p in shown], "total": count},
-            code=shown[0].rule,
+            _problem_text(shown_problems, count),
+            details={"data_errors": [p.to_dict() for p in shown_problems], "total": count},
+            code=shown_problems[0].rule,
         )
-        self.problems, self.total = shown, count
+        self.problems, self.total = shown_problems, count
 
     @property
     def data_errors(self) -> list[dict[str, Any]]:
-        """The structured form of what was violated."""
+        """The structured form of the violated rules."""
         return list(self.details["data_errors"])
 
 
-def _problem_text(shown: Sequence[Problem], total: int) -> str:
+def _problem_text(problems: Sequence[Problem], total: int) -> str:
     if total == 1:
-        return f"{shown[0]}; no changes were made"
+        return f"{problems[0]}; no changes were made"
     lines = [f"{total} problems; no changes were made"]
-    lines += [f"  {problem}" for problem in shown]
-    if total > len(shown):
-        lines.append(f"  … and {total - len(shown)} more")
+    lines += [f"  {problem}" for problem in problems]
+    if total > len(problems):
+        lines.append(f"  … and {total - len(problems)} more")
     return "\n".join(lines)
 
 
@@ -409,13 +409,13 @@ class KeyConflict(ConflictError):
         problems: Sequence[Problem] = (),
         total: int | None = None,
     ) -> None:
-        shown = tuple(problems[:PROBLEMS_SHOWN_MAX])
+        shown_problems = tuple(problems[:PROBLEMS_SHOWN_MAX])
         count = total if total is not None else len(problems)
         conflict = {"table_key": table_key} | ({"row_id": row_id} if row_id else {})
         details: dict[str, Any] = {"key_conflict": conflict}
-        if shown:
-            details |= {"data_errors": [p.to_dict() for p in shown], "total": count}
-            message = _problem_text(shown, count)
+        if shown_problems:
+            details |= {"data_errors": [p.to_dict() for p in shown_problems], "total": count}
+            message = _problem_text(shown_problems, count)
         else:
             message = f"{table_key} already holds '{row_id}'; no changes were made"
         super().__init__(message, details=details, hint="use mode='merge' to update what exists")

@@ -1,4 +1,4 @@
-"""The error of a client that got an answer, but none that answers its call."""
+"""The error of a client that got an unusable answer to its call."""
 
 from omnigraphdb.errors.request import ServerUnreachable
 from omnigraphdb.errors.wording import shorten
@@ -9,15 +9,15 @@ BEGINNING_CHARS_MAX = 120
 _REFUSALS = frozenset(
     {400, 401, 403, 404, 405, 406, 407, 410, 411, 413, 414, 415, 421, 422, 429, 431}
 )
-"""Statuses that are sent before a request is carried out, whoever sends them."""
+"""Statuses that a server or a proxy sends before a request is carried out."""
 _PASSING = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may be answered."""
 
 
 class RemoteError(ServerUnreachable):
-    """A server, or a proxy before it, answered with what the client cannot take for the answer of its call.
+    """A server, or a proxy before it, gave an answer that the client cannot take for the answer of its call.
 
-    Check the address and what a proxy answers; the hint says whether the call may be repeated.
+    Check the address and the answer of the proxy; the hint says whether the call may be repeated.
     """
 
     kind = "remote_error"
@@ -36,15 +36,15 @@ class RemoteError(ServerUnreachable):
         is_passing: bool = False,
         hint: str | None = None,
     ) -> None:
-        """`is_passing`: the answer broke off, so that the same request may be answered later."""
-        shown = shorten(beginning.decode("utf-8", "backslashreplace"), BEGINNING_CHARS_MAX)
+        """Word the answer; `is_passing` says that it broke off, so that the same request may be answered later."""
+        excerpt = shorten(beginning.decode("utf-8", "backslashreplace"), BEGINNING_CHARS_MAX)
         is_refused = status is not None and (300 <= status < 400 or status in _REFUSALS)
         self.is_unknown = writes and not is_refused
         passes = is_passing or status in _PASSING
         state = (
             "whether the write was done is unknown" if self.is_unknown else "nothing was changed"
         )
-        begins = f"; it begins with '{shown}'" if shown else ""
+        begins = f"; it begins with '{excerpt}'" if excerpt else ""
         super().__init__(
             f"{method} {shorten(path, BEGINNING_CHARS_MAX)} of '{shorten(server, BEGINNING_CHARS_MAX)}' got "
             f"{_name_answer(status, content_type)}: {reason}{begins}; {state}",
@@ -52,7 +52,7 @@ class RemoteError(ServerUnreachable):
             hint=hint or _advise(status, is_unknown=self.is_unknown, passes=passes),
         )
         self.method, self.path, self.status = method, path, status
-        self.content_type, self.beginning = content_type, shown
+        self.content_type, self.beginning = content_type, excerpt
 
 
 def _name_answer(status: int | None, content_type: str | None) -> str:

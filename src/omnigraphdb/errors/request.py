@@ -141,14 +141,16 @@ class UnsupportedMedia(UserInputError):
 
     kind = "unsupported_media"
 
-    def __init__(self, given: str | None, wanted: str) -> None:
-        if given is None:
+    def __init__(self, media_type: str | None, expected: str) -> None:
+        if media_type is None:
             super().__init__(
                 "the body does not say of which type it is; nothing was done",
-                hint=f"send the header `Content-Type: {wanted}`",
+                hint=f"send the header `Content-Type: {expected}`",
             )
         else:
-            super().__init__(f"the body is '{given}', this route reads {wanted}; nothing was done")
+            super().__init__(
+                f"the body is '{media_type}', this route reads {expected}; nothing was done"
+            )
 
 
 class MethodNotAllowed(UserInputError):
@@ -174,10 +176,10 @@ class BlobRange(UserInputError):
     kind = "blob_range"
 
     def __init__(self, what: str, start: int, length: int, count: int | None = None) -> None:
-        wanted = f"{start} on" if count is None else f"{start} on, {count} of them"
+        requested = f"{start} on" if count is None else f"{start} on, {count} of them"
         end = None if count is None else start + count
         super().__init__(
-            f"{what} has {length} bytes, and those from {wanted} were asked for; nothing was read",
+            f"{what} has {length} bytes, and those from {requested} were asked for; nothing was read",
             details={"blob_range": {"start": start, "end": end, "length": length}},
         )
         self.length = length
@@ -196,7 +198,7 @@ class BlobPrecondition(ConflictError):
 
 
 class ServerUnreachable(StorageError):
-    """A server gave no answer, or none that can be read.
+    """A server gave no answer, or an answer that cannot be read.
 
     Check the address and whether the server runs; after a write look at the newest commit first.
     """

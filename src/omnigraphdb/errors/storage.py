@@ -95,7 +95,7 @@ class TableExists(ConflictError):
 class ForkExists(ConflictError):
     """A Lance branch of that name exists, or files of a former one are left.
 
-    Retry: what a former fork left is cleared by the next writer.
+    Retry: the next writer clears the files of a former fork.
     """
 
     kind = "fork_exists"

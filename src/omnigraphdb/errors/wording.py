@@ -9,7 +9,7 @@ display, json = Later("omnigraphdb.display"), Later("json")
 
 
 def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
-    """A user value for a message: quoted as JSON would, cut to a bound."""
+    """Word a user value for a message: quoted as JSON would, cut to a bound."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
@@ -22,22 +22,22 @@ def shorten(value: object, limit: int = VALUE_SHOWN_CHARS_MAX) -> str:
 
 
 def printable(text: str) -> str:
-    """A text as it can be printed, sent and stored: half a surrogate pair cannot, its escape can."""
+    """Return a text that can be printed, sent and stored: half a surrogate pair cannot, its escape can."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def escape_controls(text: str) -> str:
-    """A text that no terminal obeys: control characters and those that turn the direction are spelt as JSON spells them."""
+    """Make a text harmless to terminals: spell control characters and direction marks as JSON spells them."""
     spelt: str = text if text.isprintable() else display.escape_controls(text)
     return spelt
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
-    """Close names: equal but for case first, then within a third of the length in edits.
+def did_you_mean(name: str, candidates: Iterable[str]) -> list[str]:
+    """List close names: equal but for case first, then within a third of the length in edits.
 
     A single letter is not close to another: changing all of a name leaves nothing of it.
     """
-    names = list(dict.fromkeys(known)) if len(name) <= SUGGESTED_CHARS_MAX else []
+    names = list(dict.fromkeys(candidates)) if len(name) <= SUGGESTED_CHARS_MAX else []
     folded = [n for n in names if n.lower() == name.lower() and n != name]
     distance = min(max(1, len(name) // 3), len(name) - 1)
     near = sorted((_edits(name.lower(), n.lower()), n) for n in names if n not in folded)
@@ -45,7 +45,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
 
 
 def suggestion(near: Sequence[str]) -> str:
-    """`; did you mean 'a' or 'b'?`, or nothing."""
+    """Word close names as `; did you mean 'a' or 'b'?`, or nothing."""
     return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 

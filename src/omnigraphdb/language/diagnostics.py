@@ -1,4 +1,4 @@
-"""What is wrong with a text of either language: findings, how people read them, and the error they make."""
+"""Findings about a text of either language, their form for people, and the error that they make."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ Case = TypeVar("Case")
 
 
 class Severity(StrEnum):
-    """How bad a finding is; the order is the order of reports."""
+    """The weight of a finding; the order is the order of reports."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -67,7 +67,7 @@ class Diagnostic:
     query_names: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form; absent facts are left out."""
+        """Return the wire form; absent facts are left out."""
         facts: dict[str, Any] = {
             "code": self.code,
             "severity": str(self.severity),
@@ -95,7 +95,7 @@ def finding(
     expected: str | None = None,
     fix: str | None = None,
 ) -> Diagnostic:
-    """Say what is wrong at a position of the text, and what would be right."""
+    """Build a finding about a position of the text, with the text that would be right there."""
     return Diagnostic(
         message=message, code=str(code), span=span, label=label, expected=expected, fix=fix
     )
@@ -104,8 +104,8 @@ def finding(
 def first_finding(
     rules: Iterable[Callable[[Case], Diagnostic | None]], case: Case
 ) -> Diagnostic | None:
-    """Ask the rules in order; the first one that knows the case gives the finding."""
-    return next((found for rule in rules if (found := rule(case))), None)
+    """Return the finding of the first rule that knows the case; the rules are asked in order."""
+    return next((diagnostic for rule in rules if (diagnostic := rule(case))), None)
 
 
 def find_half_character(source: Source, code: str, what: str) -> Diagnostic | None:
@@ -184,12 +184,15 @@ class Findings:
         return len(self.found) >= PROBLEMS_SHOWN_MAX
 
     def ordered(self) -> list[Diagnostic]:
-        """The findings in the order of the steps, then of the text; as many as a report shows."""
-        found = sorted(self.found, key=lambda one: (self.steps.get(one.code or "", 0), one.span))
-        return found[:PROBLEMS_SHOWN_MAX]
+        """Return the findings in the order of the steps, then of the text; at most as many as a report shows."""
+        diagnostics = sorted(
+            self.found,
+            key=lambda diagnostic: (self.steps.get(diagnostic.code or "", 0), diagnostic.span),
+        )
+        return diagnostics[:PROBLEMS_SHOWN_MAX]
 
     def written(self, span: Span, otherwise: object) -> str:
-        """What the text says there, for a message; a tree without spans has only its value."""
+        """Return the text of a span, for a message, or the value where the tree has no spans."""
         text = self.source.text[span.start : span.end]
         return shorten(text) if text else str(otherwise)
 
@@ -201,33 +204,33 @@ class Findings:
 # ---- suggestions
 
 
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """List names close to one; of very many only the first are compared, for the time it takes."""
-    return did_you_mean(name[:_COMPARED_CHARS_MAX], islice(known, SUGGESTION_CANDIDATES_MAX))
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """List the names close to a name; of very many only the first are compared, for the time it takes."""
+    return did_you_mean(name[:_COMPARED_CHARS_MAX], islice(names, SUGGESTION_CANDIDATES_MAX))
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The one name that was probably meant, to offer as a fix."""
-    return next(iter(near_names(name, known)), None)
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant, to offer as a fix."""
+    return next(iter(near_names(name, names)), None)
 
 
-def list_alternatives(name: str, known: Iterable[str], there: str) -> str:
-    """What to say after a wrong name: the near ones, else all there are, else nothing."""
-    names = list(islice(known, SUGGESTION_CANDIDATES_MAX))
+def list_alternatives(name: str, candidates: Iterable[str], heading: str) -> str:
+    """Word the alternatives to a wrong name: the near names, else all candidates, else nothing."""
+    names = list(islice(candidates, SUGGESTION_CANDIDATES_MAX))
     near = near_names(name, names)
     if near or not names:
         return suggestion(near)
     more = ", …" if len(names) > NAMES_SHOWN_MAX else ""
-    return f"; {there}: {', '.join(sorted(names)[:NAMES_SHOWN_MAX])}{more}"
+    return f"; {heading}: {', '.join(sorted(names)[:NAMES_SHOWN_MAX])}{more}"
 
 
 def join_alternatives(words: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
+    """Join words to `a`, `a or b`, `a, b or c`."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def fix_line(source: Source, span: Span, replacement: str) -> str:
-    """The line of a span with the text there replaced: a fix that can be copied."""
+    """Return the line of a span with the text there replaced: a fix that can be copied."""
     text = source.text
     start = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", span.end)
@@ -239,7 +242,7 @@ def fix_line(source: Source, span: Span, replacement: str) -> str:
 
 
 def show_text(text: str) -> str:
-    """Text of the user, cut to a bound."""
+    """Cut a text of the user to a bound."""
     return shorten(str(text)).replace('\\"', '"')
 
 
@@ -259,7 +262,7 @@ def locate(source: Source, diagnostic: Diagnostic) -> Diagnostic:
 
 
 def render(source: Source, diagnostic: Diagnostic) -> str:
-    """The human form: message, arrow, source line, caret, fix."""
+    """Render a finding for people: message, arrow, source line, caret, fix."""
     at = diagnostic.position
     code = f"[{diagnostic.code}]" if diagnostic.code else ""
     text, column = _window(source.line(at.line).replace("\t", " "), at.column)
@@ -281,7 +284,7 @@ def render(source: Source, diagnostic: Diagnostic) -> str:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """The part of a long line around a column, and the column in it."""
+    """Cut the part of a long line around a column; return it and the column in it."""
     if len(line) <= LINE_SHOWN_CHARS_MAX:
         return line, column
     start = max(0, column - 1 - LINE_SHOWN_CHARS_MAX // 2)
@@ -294,25 +297,25 @@ def _window(line: str, column: int) -> tuple[str, int]:
 
 
 def schema_error(source: Source, diagnostics: Sequence[Diagnostic]) -> SchemaError:
-    """The error of a schema text."""
+    """Build the error of a schema text."""
     message, details = _describe(source, diagnostics)
     return SchemaError(message, details=details, code=diagnostics[0].code)
 
 
 def query_error(source: Source, diagnostics: Sequence[Diagnostic]) -> QueryError:
-    """The error of a query text."""
+    """Build the error of a query text."""
     message, details = _describe(source, diagnostics)
     return QueryError(message, details=details, code=diagnostics[0].code)
 
 
 def _describe(source: Source, diagnostics: Sequence[Diagnostic]) -> tuple[str, dict[str, Any]]:
-    """Message and details of an error about a text: every finding, the first one leading."""
-    located = [locate(source, one) for one in diagnostics]
-    message = "\n".join(render(source, one) for one in located)
-    found = [one.to_dict() for one in located]
-    return message, {"diagnostic": found[0], "diagnostics": found}
+    """Build the message and the details of an error about a text: every finding, the first one leading."""
+    located = [locate(source, diagnostic) for diagnostic in diagnostics]
+    message = "\n".join(render(source, diagnostic) for diagnostic in located)
+    entries = [diagnostic.to_dict() for diagnostic in located]
+    return message, {"diagnostic": entries[0], "diagnostics": entries}
 
 
 def diagnostics_of(error: OmniError) -> list[dict[str, Any]]:
-    """The findings an error carries, in their wire form."""
+    """Return the findings that an error carries, in their wire form."""
     return list(error.details.get("diagnostics", ()))

@@ -20,7 +20,7 @@ class Span:
     end: int
 
     def to(self, other: "Span") -> "Span":
-        """The range from here to the end of another."""
+        """Return the range from here to the end of another."""
         return Span(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -36,7 +36,7 @@ class Position:
     byte: int
 
     def to_dict(self) -> dict[str, int]:
-        """The wire form."""
+        """Return the wire form."""
         return {"line": self.line, "column": self.column, "byte": self.byte}
 
 
@@ -61,7 +61,7 @@ class Source:
         return starts
 
     def position(self, offset: int) -> Position:
-        """Where a character offset is, as people count."""
+        """Return the position of a character offset, as people count it."""
         bounded = max(self.head, min(offset, self._end))
         line = bisect_right(self._line_starts, bounded)
         before = self.text[self.head : bounded].encode("utf-8", "replace")
@@ -69,7 +69,7 @@ class Source:
         return Position(line + self.first_line - 1, column, len(before))
 
     def line(self, number: int) -> str:
-        """The text of a line, counted as positions count."""
+        """Return the text of a line, counted as positions count."""
         start = self._start(number - self.first_line + 1)
         end = self.text.find("\n", start, self._end)
         return self.text[start : end if end >= 0 else self._end].rstrip("\r")
@@ -89,10 +89,10 @@ class SourceText(str):
 
     @classmethod
     def of(cls, source: Source) -> "SourceText":
-        """The text of a source."""
-        made = cls(source.text)
-        made.source = source
-        return made
+        """Return the text of a source, with the source."""
+        text = cls(source.text)
+        text.source = source
+        return text
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Bulk work over Arrow: reading, shaping and checking what a load brings; knows no Spark."""
+"""Bulk work over Arrow without Spark: reading, shaping and checking the rows of a load."""

@@ -1,4 +1,4 @@
-"""Per-split checks: a task reads a split, reports everything that is wrong with it, and keeps what it had to parse."""
+"""Per-split checks: a task reads a split, reports every problem in it, and stores the rows that were costly to parse."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -76,7 +76,7 @@ VALUES = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSpec:
-    """What every task of one load knows: the graph, its types, how the load writes, and where scratch files go.
+    """The settings that every task of one load gets: the graph, its types, the write mode and the scratch area.
 
     `seed` is the operation id: fresh ids are made from it, so that a task that runs twice makes the same ids.
     """
@@ -92,16 +92,16 @@ class LoadSpec:
     creates: frozenset[TableKey] = frozenset()
     """Node tables that get a row for every id that edges name and no input brings."""
     held_ids_max: int = CACHED_IDS_ROWS
-    """How many ids one task holds in memory; more go through the shuffle."""
+    """The most ids that one task holds in memory; more go through the shuffle."""
     one_task_ids_max: int = CACHED_IDS_ROWS
-    """How many incoming ids in no order one task resolves alone; more are hashed over all workers."""
+    """The most unordered incoming ids that one task resolves alone; more are hashed over all workers."""
     keeps_rejects: bool = False
-    """Whether every problem is described, not only the first of each kind."""
+    """True if every problem is described, not only the first of each kind."""
     problems_max: int = PROBLEMS_SHOWN_MAX
-    """How many problems of one kind a task sends."""
+    """The most problems of one kind that a task sends."""
 
     def store(self) -> Store:
-        """The store of the graph, as this process opened it."""
+        """Return the store of the graph, as this process opened it."""
         return self.process.store or _open_remote(self.location, self.seed)
 
     def cached(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
@@ -124,19 +124,19 @@ class LoadSpec:
 
     @property
     def shown_max(self) -> int:
-        """How many problems of one kind a task describes."""
+        """The most problems of one kind that a task describes."""
         return EVERY_PROBLEM if self.keeps_rejects else self.problems_max
 
     def kind_of(self, table: TableKey) -> DeltaKind:
-        """How one table is written."""
+        """Return the kind of delta that is written to a table."""
         return DeltaKind.APPEND if table in self.append_only else self.kind
 
     def type(self, table: TableKey) -> TableType:
-        """The type of a table."""
+        """Return the type of a table."""
         return self.catalog.tables[table]
 
     def rank(self, table: TableKey) -> int:
-        """The number of a table in the order of reports."""
+        """Return the number of a table in the order of reports."""
         return list(self.catalog.tables).index(table)
 
     def scratch_path(self, name: str) -> str:
@@ -151,7 +151,7 @@ class LoadSpec:
 
 
 class LoadProcess:
-    """What one process holds for a load: the open store and cached values; pickling leaves both out."""
+    """The state of one process for a load: the open store and cached values. Pickling leaves both out."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
@@ -159,7 +159,7 @@ class LoadProcess:
         self._cache: dict[str, tuple[TableAt | None, Any]] = {}
 
     def cached(self, name: str, at: TableAt | None, make: Callable[[], _K]) -> _K:
-        """The value of a name at a version; other threads wait for the one that makes it."""
+        """Return the value of a name at a version; other threads wait while one thread makes it."""
         with self._lock:
             if name not in self._cache or self._cache[name][0] != at:
                 self._cache[name] = (at, make())
@@ -191,13 +191,13 @@ def _find_remote(_location: StoreLocation, _seed: str) -> LoadProcess:
 
 
 EndpointCheck = Callable[[EdgeType, pa.Table, Store], bool]
-"""Whether all endpoints of the edges exist, as far as a task sees while it reads."""
+"""A check of edges: True if all of their endpoints exist, as far as a task sees while it reads."""
 
 
 def check_step(
     load: LoadSpec, splits: Sequence[Split], endpoints: EndpointCheck | None = None
 ) -> Each:
-    """Read every split once: report what is wrong and count what it holds."""
+    """Make the step that reads every split once, reports its problems and counts its rows."""
     return Each(
         name="check",
         splits=splits,
@@ -219,23 +219,23 @@ class Check:
             yield encode(_count_checked(split, split.content))
             return
         store = self.load.store()
-        whole, lines = Intake(self.load.catalog), list[int]()
+        split_intake, lines = Intake(self.load.catalog), list[int]()
         messages: list[Message] = []
 
-        def report(one: Split, problems: Sequence[Problem]) -> None:
-            found = _list_read_problems(one, problems, self.load)
-            messages.extend(spill_findings(self.load, store, found))
+        def report(input_split: Split, problems: Sequence[Problem]) -> None:
+            findings = _list_read_problems(input_split, problems, self.load)
+            messages.extend(spill_findings(self.load, store, findings))
 
         catalog, shown_max = self.load.catalog, self.load.shown_max
-        for one, intake, count in read_inputs(split, catalog, store, shown_max, report):
+        for input_split, intake, count in read_inputs(split, catalog, store, shown_max, report):
             lines.append(count)
-            report(one, intake.problems)
-            messages += _count_other_problems(one, intake)
-            whole.join(intake)
+            report(input_split, intake.problems)
+            messages += _count_other_problems(input_split, intake)
+            split_intake.join(intake)
         messages.append(SplitLines(split.number, tuple(lines)))
-        for key in sorted(whole.parts):
-            found = self._check_table(split, whole, self.load.type(key), store)
-            messages += spill_findings(self.load, store, found)
+        for key in sorted(split_intake.parts):
+            findings = self._check_table(split, split_intake, self.load.type(key), store)
+            messages += spill_findings(self.load, store, findings)
         yield encode(messages)
 
     def _check_table(
@@ -244,7 +244,7 @@ class Check:
         part = join_parts(type_, intake.parts[type_.table_key])
         ids = derive_ids(type_, part)
         yield from _list_id_problems(self.load, type_, part, ids, was_read=not intake.total)
-        shaped, found = None, False
+        shaped, endpoints_found = None, False
         rows = pending_rows(type_, part, ids).append_column(
             POSITION, pa.array(part.origins.numbers, pa.int64())
         )
@@ -252,19 +252,19 @@ class Check:
         if _is_costly(split.content):
             shaped = self.load.write_scratch(store, f"{type_.name}-{split.number}", rows)
         if self.endpoints is not None and isinstance(type_, EdgeType):
-            found = self.endpoints(type_, rows, store)
+            endpoints_found = self.endpoints(type_, rows, store)
         yield SplitCount(
             split=split.number,
             table_key=type_.table_key,
             rows=part.rows,
             ids=make_id_range(ids),
             shaped=shaped,
-            endpoints_found=found,
+            endpoints_found=endpoints_found,
         )
 
 
 def _count_checked(split: Split, content: CheckedRows) -> Iterator[Message]:
-    """Say of rows that were checked before what the check would say."""
+    """Yield the counts of rows that were checked earlier."""
     assert split.table_key is not None, "checked rows have a type"
     assert split.rows is not None, "checked rows are counted"
     yield SplitLines(split.number, (split.rows,))
@@ -307,21 +307,21 @@ def make_id_range(ids: pa.Array) -> IdRange:
 
 def are_distinct(counts: Iterable[SplitCount]) -> bool:
     """Whether all ids differ: they ascend inside every split, and the ranges of the splits do not overlap."""
-    ranges = [one.ids for one in counts if one.ids.count]
-    spans = sorted(one.span for one in ranges if one.span is not None)
+    ranges = [count.ids for count in counts if count.ids.count]
+    spans = sorted(id_range.span for id_range in ranges if id_range.span is not None)
     return len(spans) == len(ranges) and all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def _list_read_problems(
     split: Split, described: Sequence[Problem], load: LoadSpec
 ) -> Iterator[Finding]:
-    """The problems that reading found: of lines in their order, of frames column by column."""
+    """List the problems that reading found: of lines in their order, of frames column by column."""
     located: dict[int, list[LocatedProblem]] = {}
     for problem in described:
         if problem.record is None:
             # A problem with the columns of a frame has no position that would tell its file.
-            named = replace(problem, file=split.file)
-            located.setdefault(-1, []).append(_locate_problem(named))
+            file_problem = replace(problem, file=split.file)
+            located.setdefault(-1, []).append(_locate_problem(file_problem))
         else:
             rank = _column_rank(split, problem, load)
             located.setdefault(rank, []).append(_locate_problem(problem))
@@ -342,7 +342,7 @@ def _repeats_columns(split: Split, described: Sequence[Problem]) -> bool:
 
 
 def _count_other_problems(split: Split, intake: Intake) -> Iterator[Finding]:
-    """The problems that are not described."""
+    """Count the problems that are not described."""
     rest = intake.total - intake.spilled - len(intake.problems)
     if rest and not _repeats_columns(split, intake.problems):
         yield Finding(phase=Phase.READ, order=(split.source,), problems=(), total=rest)
@@ -361,15 +361,15 @@ def _list_id_problems(
 ) -> Iterator[Finding]:
     rank = load.rank(type_.table_key)
     for index, (rule, wrong) in enumerate(find_wrong_ids(type_, part, ids, was_read=was_read)):
-        shown = min(load.shown_max, len(wrong))
-        for start in range(0, shown, PROBLEMS_HELD_MAX):
-            rows = wrong.slice(start, min(PROBLEMS_HELD_MAX, shown - start)).to_pylist()
+        described_count = min(load.shown_max, len(wrong))
+        for start in range(0, described_count, PROBLEMS_HELD_MAX):
+            rows = wrong.slice(start, min(PROBLEMS_HELD_MAX, described_count - start)).to_pylist()
             problems = (make_id_problem(rule, type_, part, ids, row) for row in rows)
             yield Finding(
                 phase=Phase.IDS,
                 order=(rank, index),
                 problems=tuple(_locate_problem(problem) for problem in problems),
-                total=len(rows) if start + len(rows) < shown else len(wrong) - start,
+                total=len(rows) if start + len(rows) < described_count else len(wrong) - start,
             )
 
 
@@ -380,10 +380,10 @@ def _locate_problem(problem: Problem) -> LocatedProblem:
 def spill_findings(load: LoadSpec, store: Store, messages: Iterable[Message]) -> list[Message]:
     """Write the problems of long findings to scratch files, so that the driver never holds all of them."""
     return [
-        _spill_finding(load, store, one)
-        if isinstance(one, Finding) and len(one.problems) > load.problems_max
-        else one
-        for one in messages
+        _spill_finding(load, store, message)
+        if isinstance(message, Finding) and len(message.problems) > load.problems_max
+        else message
+        for message in messages
     ]
 
 
@@ -475,18 +475,18 @@ class Recheck:
         names = [name for name in type_.schema.names if name != "id"]
         rows = split_rows(split, type_, names, self.load.catalog, store)
         slices = self.superseded.get((split.table_key, split.number), ())
-        found = check_values(self.load, type_, drop_rows(rows, slices, store))
-        yield encode(spill_findings(self.load, store, found))
+        findings = check_values(self.load, type_, drop_rows(rows, slices, store))
+        yield encode(spill_findings(self.load, store, findings))
 
 
 def list_shaped_splits(splits: Sequence[Split], counts: Sequence[SplitCount]) -> list[Split]:
-    """List the splits that later steps read: one per table, the shaped form where there is one."""
+    """List the splits that later steps read: one per table, in its shaped form if it has one."""
     by_number = {split.number: split for split in splits}
     shaped = []
-    for one in sorted(counts, key=lambda one: (one.table_key, one.split)):
-        split = replace(by_number[one.split], table_key=one.table_key)
-        if one.shaped is not None:
-            shaped.append(replace(split, content=Shaped(one.shaped)))
+    for count in sorted(counts, key=lambda count: (count.table_key, count.split)):
+        split = replace(by_number[count.split], table_key=count.table_key)
+        if count.shaped is not None:
+            shaped.append(replace(split, content=Shaped(count.shaped)))
         elif not isinstance(split.content, Loose | TextTable | Several):
             shaped.append(split)
     return shaped

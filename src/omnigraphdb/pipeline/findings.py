@@ -40,10 +40,10 @@ class InputSpan:
 
     def locate(self, number: int) -> Origin:
         """Name a line or a record of the split."""
-        own = number - self.in_split + self.in_input
+        input_number = number - self.in_split + self.in_input
         if self.input.counts_lines:
-            return Origin(file=self.input.file, line=own)
-        return Origin(file=self.input.file, record=own)
+            return Origin(file=self.input.file, line=input_number)
+        return Origin(file=self.input.file, record=input_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class InputMap:
 
 def map_inputs(splits: Sequence[Split], counted: Iterable[SplitLines]) -> InputMap:
     """Add up the lines of the splits; every input has its own count."""
-    lines = {one.split: one.lines for one in counted}
+    lines = {split_lines.split: split_lines.lines for split_lines in counted}
     counts: Counter[int] = Counter()
     spans: dict[int, list[InputSpan]] = {}
     for split in splits:
-        own, before = spans.setdefault(split.number, []), 0
-        for one, count in zip(split.inputs, lines[split.number], strict=True):
-            own.append(InputSpan(one, before, counts[one.source]))
+        split_spans, before = spans.setdefault(split.number, []), 0
+        for input_split, count in zip(split.inputs, lines[split.number], strict=True):
+            split_spans.append(InputSpan(input_split, before, counts[input_split.source]))
             before += count
-            counts[one.source] += count
+            counts[input_split.source] += count
     return InputMap(spans)
 
 
@@ -82,19 +82,19 @@ def make_error(
 ) -> OmniError | None:
     """Make the error of all problems; None when there are none. `read` reads the scratch file of a long finding."""
     relevant = _drop_doubtful_duplicates(list(findings))
-    total = sum(one.total for one in relevant)
+    total = sum(finding.total for finding in relevant)
     if not total:
         return None
     ordered = sorted(
         (
-            ((one.phase, one.order), one.phase, located)
-            for one in relevant
-            for located in one.problems
+            ((finding.phase, finding.order), finding.phase, located)
+            for finding in relevant
+            for located in finding.problems
         ),
-        key=lambda found: (found[0], order_problem(found[1])(found[2])),
+        key=lambda entry: (entry[0], order_problem(entry[1])(entry[2])),
     )
-    shown = [make_problem(found[2], inputs, catalog) for found in ordered[:PROBLEMS_SHOWN_MAX]]
-    return make_load_error(shown, total, _list_all(relevant, inputs, catalog, read), rejects)
+    problems = [make_problem(entry[2], inputs, catalog) for entry in ordered[:PROBLEMS_SHOWN_MAX]]
+    return make_load_error(problems, total, _list_all(relevant, inputs, catalog, read), rejects)
 
 
 def _list_all(
@@ -103,36 +103,38 @@ def _list_all(
     catalog: Catalog,
     read: Callable[[str], pa.Table],
 ) -> Iterator[pa.Table]:
-    """Every problem as tables, finding by finding."""
-    for one in sorted(findings, key=lambda found: (found.phase, found.order)):
-        if one.rejects is None:
-            yield tabulate(make_problem(located, inputs, catalog) for located in one.problems)
+    """Yield every problem as tables, finding by finding."""
+    for finding in sorted(findings, key=lambda finding: (finding.phase, finding.order)):
+        if finding.rejects is None:
+            yield tabulate(make_problem(located, inputs, catalog) for located in finding.problems)
             continue
-        for rows in _slice(read(one.rejects)):
+        for rows in _slice(read(finding.rejects)):
             yield tabulate(
                 make_problem(located, inputs, catalog) for located in unpack_problems(rows)
             )
 
 
 def _slice(rows: pa.Table) -> Iterator[pa.Table]:
-    """The rows of a scratch file, as many at a time as become problems in memory."""
+    """Yield the rows of a scratch file, as many at a time as become problems in memory."""
     for start in range(0, rows.num_rows, PROBLEMS_HELD_MAX):
         yield rows.slice(start, PROBLEMS_HELD_MAX)
 
 
 def _drop_doubtful_duplicates(findings: Sequence[Finding]) -> list[Finding]:
     """Drop duplicates of tables whose ids are wrong: the ids may differ once they are right."""
-    ids = [one for one in findings if one.phase is Phase.IDS]
-    wrong = {one.order[0] for one in ids if one.order[1] != DUPLICATES}
+    id_findings = [finding for finding in findings if finding.phase is Phase.IDS]
+    wrong = {finding.order[0] for finding in id_findings if finding.order[1] != DUPLICATES}
     return [
-        one
-        for one in findings
-        if one.phase is not Phase.IDS or one.order[1] != DUPLICATES or one.order[0] not in wrong
+        finding
+        for finding in findings
+        if finding.phase is not Phase.IDS
+        or finding.order[1] != DUPLICATES
+        or finding.order[0] not in wrong
     ]
 
 
 def make_problem(located: LocatedProblem, inputs: InputMap, catalog: Catalog) -> Problem:
-    """The problem with the file and line of its row."""
+    """Return the problem with the file and line of its row."""
     if located.position is None:
         return located.problem
     origin = inputs.locate(located.position)

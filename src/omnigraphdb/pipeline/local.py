@@ -42,7 +42,7 @@ class LocalRunner:
         self._saves_memory = saves_memory
 
     def with_watch(self, watch: Callable[[Split], object]) -> "LocalRunner":
-        """The same runner with somebody who is told of every split that is done."""
+        """Return the same runner with a callback that is told of every split that is done."""
         return LocalRunner(
             self._workers,
             buckets=self._buckets,
@@ -53,15 +53,15 @@ class LocalRunner:
 
     @property
     def workers(self) -> int:
-        """How many splits run at once."""
+        """The number of splits that run at once."""
         return self._workers
 
     def run(self, step: Step) -> pa.Table:
         """Run a step; rows come in the order of its splits or buckets."""
         match step:
             case Each():
-                found = self._run_all(step.run, step.splits, step.schedule(), self._watch)
-                return _join_tables(found, step.out)
+                tables = self._run_all(step.run, step.splits, step.schedule(), self._watch)
+                return _join_tables(tables, step.out)
             case Shuffle():
                 return self._run_shuffle(step)
 
@@ -98,20 +98,20 @@ class LocalRunner:
     def _run_as_done(
         self, work: Callable[[Any], Iterator[_R]], items: Sequence[Any]
     ) -> Iterator[tuple[int, list[_R]]]:
-        """Run the work and yield results as they are done; the first failure stops what has not begun."""
+        """Run the work and yield results as they are done; the first failure stops the work that has not begun."""
         if self._workers == 1 or len(items) < 2:
             for number, item in enumerate(items):
                 yield number, list(work(item))
                 if self._saves_memory:
                     release_freed()
             return
-        whole = carry_context(lambda item: list(work(item)))
+        work_in_context = carry_context(lambda item: list(work(item)))
         waiting = enumerate(items)
         with ThreadPoolExecutor(self._workers, "omnigraph-step") as pool:
             running: dict[Future[list[_R]], int] = {}
             while True:
                 for number, item in islice(waiting, self._workers - len(running)):
-                    running[pool.submit(whole, item)] = number
+                    running[pool.submit(work_in_context, item)] = number
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:

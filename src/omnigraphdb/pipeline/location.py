@@ -1,4 +1,4 @@
-"""Where a graph and its table versions are, as values that a task in another process can open."""
+"""The locations of a graph and its table versions, as values that a task in another process can open."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -36,8 +36,8 @@ class StoreLocation:
         unofficial: bool = True,
     ) -> "StoreLocation":
         """Name a root as it is seen now."""
-        named = tuple(sorted((options or {}).items()))
-        return cls(uri, named, fsync, unofficial, SYSTEM.new_id())
+        option_pairs = tuple(sorted((options or {}).items()))
+        return cls(uri, option_pairs, fsync, unofficial, SYSTEM.new_id())
 
     def store(self) -> Store:
         """Open the store; each process opens a location once."""
@@ -64,7 +64,7 @@ class PinnedTable:
     at: TableAt
     type: TableType
     schema: pa.Schema
-    """The columns of the table at this version, whatever its type holds now."""
+    """The columns of the table at this version; the type may hold others now."""
 
     def open(self) -> Table:
         """Open exactly this version."""

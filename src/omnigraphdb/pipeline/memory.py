@@ -8,15 +8,15 @@ from typing import Final
 import pyarrow as pa
 
 _ARENA_MAX: Final = -8
-"""What the C library calls the number of its arenas."""
+"""The option of the C library for the number of its arenas."""
 
 
 def keep_little() -> None:
-    """Have a process that runs long keep little of what it freed: call it before there are threads.
+    """Make a long-running process keep little of its freed memory: call it before there are threads.
 
-    Arrow allocates from the C library, which gives back what its own pools would keep; and threads share as many arenas
-    as there are processors, since each of eight times as many would keep what it freed. Whoever set the variables of
-    either has decided already.
+    Arrow allocates from the C library, which gives back memory that Arrow's own pools would keep; and threads share as
+    many arenas as there are processors, since each of eight times as many would keep the memory freed in it. An
+    environment variable that sets the pool or the arenas is respected.
     """
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())
@@ -26,7 +26,7 @@ def keep_little() -> None:
 
 
 def release_freed() -> None:
-    """Give back what Arrow and the C library keep of freed memory; does nothing on a system whose library cannot."""
+    """Give back the freed memory that Arrow and the C library keep; do nothing on a system whose library cannot."""
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

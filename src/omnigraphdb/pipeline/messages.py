@@ -1,4 +1,4 @@
-"""What tasks send to the driver: a few small values each, pickled in one column, so that every step has the same schema."""
+"""Messages of tasks to the driver: a few small values each, pickled in one column, so that every step has the same schema."""
 
 import pickle
 from collections import defaultdict
@@ -63,9 +63,9 @@ def pack_problems(problems: Sequence[LocatedProblem]) -> pa.Table:
     """Make a table of problems, for a scratch file."""
     texts = _PROBLEMS.names[:-2]
     rows = [
-        {name: getattr(one.problem, name) for name in texts}
-        | {"position": one.position, "duplicate_of": one.duplicate_of}
-        for one in problems
+        {name: getattr(located.problem, name) for name in texts}
+        | {"position": located.position, "duplicate_of": located.duplicate_of}
+        for located in problems
     ]
     return pa.Table.from_pylist(rows, _PROBLEMS)
 
@@ -83,7 +83,7 @@ def unpack_problems(table: pa.Table) -> list[LocatedProblem]:
 
 
 def order_problem(phase: Phase) -> Callable[[LocatedProblem], tuple[str, int]]:
-    """The order of problems of one kind: rules are reported by id, everything else in input order."""
+    """Return the order of problems of one kind: rules are reported by id, everything else in input order."""
 
     def order(located: LocatedProblem) -> tuple[str, int]:
         first = located.duplicate_of
@@ -96,7 +96,7 @@ def order_problem(phase: Phase) -> Callable[[LocatedProblem], tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCount:
-    """How many rows of a table a split holds, the range of their ids, and the scratch file that holds them shaped."""
+    """The number of rows of a table in a split, the range of their ids, and the scratch file that holds them shaped."""
 
     split: int
     table_key: TableKey
@@ -104,12 +104,12 @@ class SplitCount:
     ids: "IdRange"
     shaped: str | None = None
     endpoints_found: bool = False
-    """Whether the rows are edges whose endpoints were all found while reading."""
+    """True if the rows are edges whose endpoints were all found while reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """How many rows have an id, and the first and last id when the ids ascend."""
+    """The number of rows that have an id, and the first and last id when the ids ascend."""
 
     count: int
     span: tuple[str, str] | None = None
@@ -117,7 +117,7 @@ class IdRange:
 
 @dataclass(frozen=True, slots=True)
 class SplitLines:
-    """How many lines or rows each input of a split has."""
+    """The number of lines or rows of each input of a split."""
 
     split: int
     lines: tuple[int, ...]
@@ -140,12 +140,12 @@ class CreatedNodes:
 
 
 class SliceKind(IntEnum):
-    """What the rows of a scratch slice mean."""
+    """The meaning of the rows of a scratch slice."""
 
     SUPERSEDED = 0
     MATCHED = 1
     REPLACED = 2
-    """Committed rows that go, because a row replaces them or without one."""
+    """Committed rows that the write removes, with or without a row that replaces them."""
     NEW = 3
     """Rows of the source of a merge that the target does not have."""
     CHANGED = 4
@@ -153,7 +153,7 @@ class SliceKind(IntEnum):
     MIXED = 5
     """Rows of a merge that take properties from both sides."""
     REMOVED = 6
-    """Committed rows that go without a row that replaces them, with their ids."""
+    """Committed rows that the write removes without a row that replaces them, with their ids."""
 
     @property
     def is_input(self) -> bool:
@@ -209,16 +209,16 @@ Message = (
 
 def encode(messages: Iterable[object]) -> pa.Table:
     """Encode messages as a table."""
-    return pa.table({"message": [pickle.dumps(one) for one in messages]}, schema=MESSAGES)
+    return pa.table({"message": [pickle.dumps(message) for message in messages]}, schema=MESSAGES)
 
 
 def decode(table: pa.Table) -> Sequence[Any]:
     """Decode the messages of a table."""
-    return [pickle.loads(one) for one in table["message"].to_pylist()]
+    return [pickle.loads(pickled_message) for pickled_message in table["message"].to_pylist()]
 
 
 def select(messages: Iterable[Any], kind: type[_M]) -> list[_M]:
-    """The messages of one kind."""
+    """Select the messages of one kind."""
     return [message for message in messages if isinstance(message, kind)]
 
 
@@ -232,25 +232,25 @@ def require_all(actual: Sequence[int], expected: Sequence[int], step: str) -> No
 
 
 def collect_marks(answers: Sequence[MarkedRows], tasks: int) -> Mapping[TableKey, list[Marked]]:
-    """The marked fragments of every table."""
-    require_all([one.number for one in answers], range(tasks), "stage")
-    found: defaultdict[TableKey, list[Marked]] = defaultdict(list)
-    for one in answers:
-        found[one.table_key] += one.marked
-    return found
+    """Collect the marked fragments of every table."""
+    require_all([answer.number for answer in answers], range(tasks), "stage")
+    marks: defaultdict[TableKey, list[Marked]] = defaultdict(list)
+    for answer in answers:
+        marks[answer.table_key] += answer.marked
+    return marks
 
 
 def group_slices(pieces: Iterable[ScratchSlice], kind: SliceKind) -> ScratchSlices:
-    """The slices of one kind by table and split, or by table and fragment."""
-    found: defaultdict[tuple[TableKey, int], list[ScratchSlice]] = defaultdict(list)
+    """Group the slices of one kind by table and split, or by table and fragment."""
+    groups: defaultdict[tuple[TableKey, int], list[ScratchSlice]] = defaultdict(list)
     for piece in pieces:
         if piece.kind is kind:
-            found[piece.table_key, piece.part].append(piece)
-    return {key: tuple(of_part) for key, of_part in found.items()}
+            groups[piece.table_key, piece.part].append(piece)
+    return {key: tuple(of_part) for key, of_part in groups.items()}
 
 
 def count_rows(pieces: ScratchSlices, table: TableKey) -> int:
-    """How many rows of a table the slices hold."""
+    """Count the rows of a table that the slices hold."""
     return sum(
         piece.rows for (key, _), of_part in pieces.items() if key == table for piece in of_part
     )

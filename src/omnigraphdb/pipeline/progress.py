@@ -12,7 +12,7 @@ _A = TypeVar("_A")
 
 
 class Unit(StrEnum):
-    """What a phase counts."""
+    """The unit that a phase counts."""
 
     PARTS = "parts"
     ROWS = "rows"
@@ -21,9 +21,9 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress(Value):
-    """How far a phase is: `done` of `total`, counted in `unit`; `total` is None while it is not known.
+    """The progress of a phase: `done` of `total`, counted in `unit`; `total` is None while it is not known.
 
-    `rows` and `bytes` are what the phase has handled so far, None where nobody counts them.
+    `rows` and `bytes` count the rows and bytes that the phase has handled so far; None where they are not counted.
     """
 
     phase: str
@@ -42,13 +42,13 @@ def tell_nobody(_progress: Progress) -> None:
 
 
 def track_tables(
-    tell: Tell, phase: str, tables: Sequence[_A], count_rows: Callable[[_A], int] | None = None
+    report: Tell, phase: str, tables: Sequence[_A], count_rows: Callable[[_A], int] | None = None
 ) -> Iterator[_A]:
-    """Yield tables one after the other; tell before the first one and when the work on each is done."""
+    """Yield tables one after the other; report before the first table and when the work on each is done."""
     rows = None if count_rows is None else 0
-    tell(Progress(phase, 0, len(tables), Unit.TABLES, rows))
+    report(Progress(phase, 0, len(tables), Unit.TABLES, rows))
     for done, table in enumerate(tables, 1):
         yield table
         if count_rows is not None:
             rows = (rows or 0) + count_rows(table)
-        tell(Progress(phase, done, len(tables), Unit.TABLES, rows))
+        report(Progress(phase, done, len(tables), Unit.TABLES, rows))

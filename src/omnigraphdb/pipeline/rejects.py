@@ -37,18 +37,18 @@ SUFFIXES: Final = (".jsonl", ".csv", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """Where the problems of a load go: into a file, or without a path into the error."""
+    """The target of the problems of a load: a file, or without a path the error itself."""
 
     path: Path | None = None
 
 
-def parse_rejects(given: str | os.PathLike[str] | None) -> Rejects | None:
-    """Read where problems go, before anything is loaded."""
-    if given is None:
+def parse_rejects(target: str | os.PathLike[str] | None) -> Rejects | None:
+    """Read the target of problems, before anything is loaded."""
+    if target is None:
         return None
-    if given == FRAME:
+    if target == FRAME:
         return Rejects()
-    path = Path(given).expanduser()
+    path = Path(target).expanduser()
     if path.suffix not in SUFFIXES:
         raise UserInputError(
             f"rejects= is '{FRAME}' or a file that ends in {', '.join(SUFFIXES)}, not '{path}'; no changes were made"
@@ -62,10 +62,10 @@ def parse_rejects(given: str | os.PathLike[str] | None) -> Rejects | None:
 
 
 def make_load_error(
-    shown: Iterable[Problem], total: int, batches: Iterable[pa.Table], rejects: Rejects | None
+    problems: Iterable[Problem], total: int, batches: Iterable[pa.Table], rejects: Rejects | None
 ) -> OmniError:
-    """Make the error of a load with problems; all of them go where the caller wants them."""
-    error = data_error(list(shown), total=total)
+    """Make the error of a load with problems; every problem also goes to the target that the caller asked for."""
+    error = data_error(list(problems), total=total)
     if rejects is None:
         if total > len(error.details["data_errors"]):
             error.hint = "rejects='problems.jsonl' writes every problem to a file"
@@ -141,7 +141,7 @@ def _describe_row(problem: Problem) -> dict[str, Any]:
 
 
 def _order_batches(batches: Iterable[pa.Table], total: int) -> Iterator[pa.Table]:
-    """Put problems in input order, unless there are so many that they should not be in memory together."""
+    """Put problems in input order, unless there are too many to hold in memory together."""
     if total > REJECTS_SORTED_MAX:
         yield from batches
         return
@@ -177,5 +177,5 @@ def _write_all(writer: Any, batches: Iterable[pa.Table]) -> None:
 
 
 def _spell_line(row: dict[str, Any]) -> str:
-    known = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(known, ensure_ascii=False) + "\n"
+    members = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(members, ensure_ascii=False) + "\n"

@@ -13,7 +13,10 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReportingRunner:
-    """Tells when a step begins, when a part is done in this process, and when all are; an error of `tell` stops the work."""
+    """A runner that tells when a step begins, when a part is done in this process, and when all are done.
+
+    An error of `tell` stops the work.
+    """
 
     runner: Runner
     tell: Tell
@@ -42,10 +45,10 @@ class ReportingRunner:
 class _PartCounter:
     """Counts the splits that are done; the last one is left to the end of its step, which may have more to do."""
 
-    def __init__(self, progress: Progress, tell: Tell) -> None:
+    def __init__(self, progress: Progress, report: Tell) -> None:
         self._progress = progress
-        self._tell = tell
-        tell(progress)
+        self._tell = report
+        report(progress)
 
     def add(self, split: Split) -> None:
         self._progress = _add_split(self._progress, split)

@@ -30,7 +30,7 @@ class RewriteSplit:
 
 @dataclass(frozen=True, slots=True)
 class Rewrote:
-    """What the task of a split wrote."""
+    """The fragments that the task of a split wrote."""
 
     number: int
     written: Written
@@ -53,13 +53,13 @@ class RunnerRewriter:
             out=MESSAGES,
             weigh=attrgetter("rows"),
         )
-        wrote = select(decode(self.runner.run(step)), Rewrote)
-        require_all([one.number for one in wrote], range(len(splits)), step.name)
-        return [one.written for one in sorted(wrote, key=lambda one: one.number)]
+        answers = select(decode(self.runner.run(step)), Rewrote)
+        require_all([answer.number for answer in answers], range(len(splits)), step.name)
+        return [answer.written for answer in sorted(answers, key=lambda answer: answer.number)]
 
     def _cut(self, at: TableAt) -> list[RewriteSplit]:
         fragments = self.location.store().tables.open(at).fragments()
-        runs = cut_runs([one.rows for one in fragments], COMPARE_SPLIT_ROWS)
+        runs = cut_runs([fragment.rows for fragment in fragments], COMPARE_SPLIT_ROWS)
         return [
             RewriteSplit(
                 number=number,
@@ -73,9 +73,12 @@ class RunnerRewriter:
 
 
 def measure_tables(tables: Tables, versions: Sequence[TableAt]) -> Size:
-    """How much rewriting some tables reads."""
-    fragments = [one for at in versions for one in tables.open(at).fragments()]
-    return Size(bytes=sum(one.bytes for one in fragments), rows=sum(one.rows for one in fragments))
+    """Measure the bytes and rows that rewriting some tables reads."""
+    fragments = [fragment for at in versions for fragment in tables.open(at).fragments()]
+    return Size(
+        bytes=sum(fragment.bytes for fragment in fragments),
+        rows=sum(fragment.rows for fragment in fragments),
+    )
 
 
 def _rewrite_split(split: RewriteSplit) -> Iterator[pa.Table]:

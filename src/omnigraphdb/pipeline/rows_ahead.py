@@ -34,11 +34,11 @@ class WriteTarget:
     table_key: TableKey
     at: TableAt
     rows: int
-    """How many rows are committed."""
+    """The number of committed rows."""
     owned: bool
-    """Whether the branch has files of its own; a table that must be forked first gets its fragments in the load."""
+    """True if the branch has files of its own; a table that must be forked first gets its fragments in the load."""
     incarnation: Incarnation
-    """That of the branch: fragments lie beside it, and go when it is deleted."""
+    """The incarnation of the branch: fragments lie beside it, and go when it is deleted."""
 
     @property
     def type(self) -> TableType:
@@ -76,26 +76,28 @@ class RowsAhead:
     def _write_rows(self, load: LoadSpec, rows: pa.Table) -> Iterator[Portion]:
         """Write new rows as fragments; rows that replace committed ones wait, since they take over row ids."""
         store = load.store()
-        known = self._find_committed(rows, store)
-        if known is None:
+        is_committed = self._find_committed(rows, store)
+        if is_committed is None:
             yield self._write_new(load, rows, store)
             return
-        new, replacing = rows.filter(pc.invert(known)), rows.filter(known)
+        new, replacing = rows.filter(pc.invert(is_committed)), rows.filter(is_committed)
         if new.num_rows:
             yield self._write_new(load, new, store)
         for part in _cut_rows(replacing):
             yield self._write_waiting(load, part, store)
 
     def _find_committed(self, rows: pa.Table, store: Store) -> pa.Array | None:
-        """Tell which rows have the id of a committed one; None when none has.
+        """Mark the rows whose id is committed; None when there are none.
 
         The load joins the keys again, so a row that another writer commits meanwhile costs time and nothing else.
         """
         ids = column(rows, "id")
         if self.kind is not DeltaKind.MERGE or not self.target.rows or ids.null_count == len(ids):
             return None
-        found = _find_committed(store.tables.open(self.target.at), ids, self.target.rows)
-        return pc.is_in(ids, value_set=found, skip_nulls=True) if len(found) else None
+        committed_ids = _find_committed(store.tables.open(self.target.at), ids, self.target.rows)
+        return (
+            pc.is_in(ids, value_set=committed_ids, skip_nulls=True) if len(committed_ids) else None
+        )
 
     def _write_new(self, load: LoadSpec, rows: pa.Table, store: Store) -> Portion:
         target, type_ = self.target, self.target.type
@@ -104,8 +106,10 @@ class RowsAhead:
         if not target.owned or (self.kind is DeltaKind.MERGE and not rewritable):
             return self._write_waiting(load, rows, store)
         numbered = rows.append_column(POSITION, pa.array(np.arange(rows.num_rows), pa.int64()))
-        whole = with_ids(numbered, SYSTEM.new_id()).select(type_.schema.names).cast(type_.schema)
-        written = store.tables.write(target.at, whole)
+        stored_rows = (
+            with_ids(numbered, SYSTEM.new_id()).select(type_.schema.names).cast(type_.schema)
+        )
+        written = store.tables.write(target.at, stored_rows)
         waiting = self._write_waiting(load, rows.select(["id", *_list_keys(type_)]), store)
         assert isinstance(waiting.content, CheckedRows), "waiting rows are checked"
         return replace(
@@ -130,7 +134,7 @@ def _cut_rows(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _list_keys(type_: TableType) -> list[str]:
-    """The columns beside `id` that rules about several rows need."""
+    """List the columns beside `id` that rules about several rows need."""
     endpoints = ("src", "dst") if isinstance(type_, EdgeType) else ()
     unique = (name for group in type_.unique for name in group.columns)
     return [name for name in dict.fromkeys((*endpoints, *unique)) if name != "id"]
@@ -140,8 +144,8 @@ def _find_committed(table: Table, ids: pa.Array, committed: int) -> pa.Array:
     """Find the ids that are committed, by the index or by a scan that holds one batch at a time."""
     if committed > LOOKUP_ROWS_PER_VALUE * len(ids):
         return column(table.lookup("id", ids.drop_null(), ("id",)), "id")
-    found = [
+    batch_ids = [
         batch.column(0).filter(pc.is_in(batch.column(0), value_set=ids))
         for batch in table.scan(["id"], batch_rows=SCAN_BATCH_ROWS)
     ]
-    return pa.concat_arrays([pa.array([], pa.string()), *found])
+    return pa.concat_arrays([pa.array([], pa.string()), *batch_ids])

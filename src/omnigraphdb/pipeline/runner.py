@@ -28,10 +28,10 @@ class Each:
     run: Callable[[Split], Iterator[pa.Table]]
     out: pa.Schema
     weigh: Callable[[Split], int] | None = None
-    """How long a split takes, in relation to the others."""
+    """The time that a split takes, in relation to the others."""
 
     def schedule(self) -> Sequence[int]:
-        """The indexes of the splits, the heaviest first, so that all workers end at about the same time."""
+        """Return the indexes of the splits, the heaviest first, so that all workers end at about the same time."""
         numbers, weigh = range(len(self.splits)), self.weigh
         if weigh is None:
             return numbers

@@ -42,7 +42,7 @@ class WriteSplit:
     superseded: tuple[tuple[ScratchSlice, ...], ...]
     matched: tuple[tuple[ScratchSlice, ...], ...]
     takes_over: bool
-    """Whether rows that match committed ones are appended first and take over in the next commit."""
+    """True if rows that match committed ones are appended first and take over in the next commit."""
 
     @property
     def bytes(self) -> int:
@@ -73,10 +73,10 @@ def write_splits(
     """Put consecutive splits of a table together, a fair share for each worker; None leaves every split alone."""
     writes: list[WriteSplit] = []
     for table, group in groupby(splits, key=_require_table):
-        own = list(group)
-        size = _share(len(own), workers)
-        for start in range(0, len(own), size):
-            run = tuple(own[start : start + size])
+        table_splits = list(group)
+        size = _share(len(table_splits), workers)
+        for start in range(0, len(table_splits), size):
+            run = tuple(table_splits[start : start + size])
             writes.append(
                 WriteSplit(
                     number=len(writes),
@@ -97,10 +97,14 @@ def mark_splits(
     """Distribute fragments over workers; one task marks all replaced rows of a fragment."""
     marks: list[MarkSplit] = []
     for table, fragments in groupby(sorted(replaced), key=lambda key: key[0]):
-        own = list(fragments)
-        size = _share(len(own), workers)
-        for start in range(0, len(own), size):
-            slices = tuple(one for key in own[start : start + size] for one in replaced[key])
+        fragment_keys = list(fragments)
+        size = _share(len(fragment_keys), workers)
+        for start in range(0, len(fragment_keys), size):
+            slices = tuple(
+                scratch_slice
+                for key in fragment_keys[start : start + size]
+                for scratch_slice in replaced[key]
+            )
             marks.append(
                 MarkSplit(number=len(marks), table_key=table, at=sites[table], slices=slices)
             )
@@ -179,8 +183,8 @@ class Stage:
         def batches() -> Iterator[pa.RecordBatch]:
             for index, slices in enumerate(split.matched):
                 rows = drop_rows(self._read_rows(split, index, store), slices, store)
-                whole = with_ids(rows, self.load.seed).select(schema.names).cast(schema)
-                yield from whole.to_batches()
+                stored_rows = with_ids(rows, self.load.seed).select(schema.names).cast(schema)
+                yield from stored_rows.to_batches()
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

@@ -1,12 +1,12 @@
 """May this actor do this? Rules in a file, decided by Cedar; callers never see Cedar's objects.
 
-actions   what can be asked, and about which branches
+actions   the actions of requests, and the branches that they name
 rules     the file of rules: read, checked, every problem at once
 cedar     the rules as Cedar policies, and one decision
 engine    one loaded policy: decides, explains, guards
 cases     expectations of a policy, run as tests
-grants    what a policy allows, as a table
-kept      a policy that is to be kept in a graph
+grants    the rights that a policy gives, as a table
+kept      a policy that a graph stores
 """
 
 from omnigraphdb.policy.actions import PolicyAction, ResourceScope

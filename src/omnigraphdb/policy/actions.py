@@ -1,4 +1,4 @@
-"""What a policy decides: actions, and the branches or the query that a request names."""
+"""The subjects of a policy: actions, and the branches or the query that a request names."""
 
 from enum import StrEnum
 from typing import Self
@@ -7,7 +7,7 @@ from omnigraphdb.values import dataclass
 
 
 class PolicyKind(StrEnum):
-    """What a policy guards: one graph, or the server itself."""
+    """The scope of a policy: one graph, or the server itself."""
 
     GRAPH = "graph"
     SERVER = "server"
@@ -31,7 +31,7 @@ class PolicyAction(StrEnum):
 
     @property
     def resource_kind(self) -> PolicyKind:
-        """What the action is done to."""
+        """The kind of resource that the action is done to."""
         return PolicyKind.SERVER if self is PolicyAction.GRAPH_LIST else PolicyKind.GRAPH
 
     @property
@@ -65,7 +65,7 @@ class BranchScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceScope:
-    """What a request is about: branches, or a stored query; never who asks."""
+    """The resources of a request: branches, or a stored query; never the actor."""
 
     branch_name: str | None = None
     target_name: str | None = None
@@ -73,17 +73,17 @@ class ResourceScope:
 
     @classmethod
     def graph(cls) -> Self:
-        """The graph as a whole."""
+        """Scope a request to the graph as a whole."""
         return cls()
 
     @classmethod
     def branch(cls, name: str) -> Self:
-        """One branch, read or written."""
+        """Scope a request to one branch, read or written."""
         return cls(branch_name=name)
 
     @classmethod
     def target_branch(cls, name: str) -> Self:
-        """A branch that is changed as a whole, or deleted."""
+        """Scope a request to a branch that is changed as a whole, or deleted."""
         return cls(target_name=name)
 
     @classmethod
@@ -93,5 +93,5 @@ class ResourceScope:
 
     @classmethod
     def query(cls, name: str) -> Self:
-        """One stored query."""
+        """Scope a request to one stored query."""
         return cls(query_name=name)

@@ -23,7 +23,7 @@ _WHAT = "file of cases"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyCase:
-    """One request and what the policy must say to it."""
+    """One request and the decision that the policy must make about it."""
 
     id: str
     actor: str
@@ -51,23 +51,23 @@ class CaseFailure:
 def read_cases(source: str | Path) -> tuple[PolicyCase, ...]:
     """Read a file of cases; every problem of it is in the error."""
     name, text = read_source(source, _WHAT)
-    found = read_mapping(name, text)
-    problems = list(list_unknown_keys(found, ("version", "cases"), ""))
-    if found.get("version") != VERSION:
-        problems.append(f"version must be {VERSION}, it is {found.get('version')!r}")
-    listed = found.get("cases") or []
+    document = read_mapping(name, text)
+    problems = list(list_unknown_keys(document, ("version", "cases"), ""))
+    if document.get("version") != VERSION:
+        problems.append(f"version must be {VERSION}, it is {document.get('version')!r}")
+    listed = document.get("cases") or []
     if not isinstance(listed, list):
         raise PolicyConfigError(name, [*problems, "cases: it is a list of cases"], _WHAT)
-    cases = [_read_case(number, one, problems) for number, one in enumerate(listed, 1)]
-    ids = [one.id for one in cases if one is not None]
-    problems += [f"case '{one}': the id is used more than once" for one in list_repeated(ids)]
+    cases = [_read_case(number, entry, problems) for number, entry in enumerate(listed, 1)]
+    ids = [case.id for case in cases if case is not None]
+    problems += [f"case '{id_}': the id is used more than once" for id_ in list_repeated(ids)]
     if problems:
         raise PolicyConfigError(name, problems, _WHAT)
-    return tuple(one for one in cases if one is not None)
+    return tuple(case for case in cases if case is not None)
 
 
 def run_cases(engine: PolicyEngine, cases: tuple[PolicyCase, ...]) -> list[CaseFailure]:
-    """Decide every case; give those that come out otherwise."""
+    """Decide every case; return the cases with another decision than the expected one."""
     failures = []
     for case in cases:
         decision = engine.authorize(
@@ -85,33 +85,33 @@ def run_cases(engine: PolicyEngine, cases: tuple[PolicyCase, ...]) -> list[CaseF
     return failures
 
 
-def _read_case(number: int, found: Any, problems: list[str]) -> PolicyCase | None:
-    if not isinstance(found, Mapping):
+def _read_case(number: int, entry: Any, problems: list[str]) -> PolicyCase | None:
+    if not isinstance(entry, Mapping):
         problems.append(f"case {number}: it is a mapping of keys")
         return None
-    where = f"case '{found['id']}': " if found.get("id") else f"case {number}: "
-    wrong = list(list_unknown_keys(found, _CASE_KEYS, where))
+    where = f"case '{entry['id']}': " if entry.get("id") else f"case {number}: "
+    wrong = list(list_unknown_keys(entry, _CASE_KEYS, where))
     wrong += [
         f"{where}{key} is blank or no text"
         for key in _CASE_KEYS
-        if (key in found or key in ("id", "actor", "action", "expect"))
-        and not (isinstance(found.get(key), str) and found[key].strip())
+        if (key in entry or key in ("id", "actor", "action", "expect"))
+        and not (isinstance(entry.get(key), str) and entry[key].strip())
     ]
-    actions = [one.value for one in PolicyAction]
-    if isinstance(found.get("action"), str) and found["action"] not in actions:
-        near = suggestion(did_you_mean(found["action"], actions))
-        wrong.append(f"{where}unknown action '{found['action']}'{near}")
-    if found.get("expect") not in _EXPECTED:
-        wrong.append(f"{where}expect is allow or deny, not {found.get('expect')!r}")
+    actions = [action.value for action in PolicyAction]
+    if isinstance(entry.get("action"), str) and entry["action"] not in actions:
+        near = suggestion(did_you_mean(entry["action"], actions))
+        wrong.append(f"{where}unknown action '{entry['action']}'{near}")
+    if entry.get("expect") not in _EXPECTED:
+        wrong.append(f"{where}expect is allow or deny, not {entry.get('expect')!r}")
     problems += wrong
     if wrong:
         return None
     return PolicyCase(
-        id=found["id"],
-        actor=found["actor"],
-        action=PolicyAction(found["action"]),
-        allowed=found["expect"] == "allow",
-        branch=found.get("branch"),
-        target_branch=found.get("target_branch"),
-        query=found.get("query"),
+        id=entry["id"],
+        actor=entry["actor"],
+        action=PolicyAction(entry["action"]),
+        allowed=entry["expect"] == "allow",
+        branch=entry.get("branch"),
+        target_branch=entry.get("target_branch"),
+        query=entry.get("query"),
     )

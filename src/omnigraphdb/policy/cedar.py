@@ -52,7 +52,7 @@ class CompiledRules:
     def find_matches(
         self, actor: str, action: PolicyAction, context: Mapping[str, Any]
     ) -> Sequence[int]:
-        """Ask Cedar; give the positions of the rules that allow the request, in file order."""
+        """Ask Cedar for the positions of the rules that allow the request, in file order."""
         request = {
             "principal": _id("Actor", actor),
             "action": _id("Action", action.value),
@@ -69,29 +69,29 @@ class CompiledRules:
             raise PolicyEvaluationError(action.value, failures)
         if not answer.allowed:
             return ()
-        return sorted(int(one) for one in answer.diagnostics.reasons)
+        return sorted(int(position) for position in answer.diagnostics.reasons)
 
     def _select(self, actor: str, action: PolicyAction) -> "tuple[PolicySet, Entities]":
-        found = self._requests.get((actor, action))
-        if found is None:
+        selection = self._requests.get((actor, action))
+        if selection is None:
             groups = self._groups.get(actor, ())
             policies = self._policies(action, frozenset(groups))
             entities = [
                 {
                     "uid": _id("Actor", actor),
                     "attrs": {},
-                    "parents": [_id("Group", one) for one in groups],
+                    "parents": [_id("Group", group) for group in groups],
                 }
             ]
-            found = (
+            selection = (
                 _cedar().PolicySet.from_json_str(policies),
                 _cedar().Entities.from_json_str(json.dumps(entities)),
             )
-            self._requests[actor, action] = found
-        return found
+            self._requests[actor, action] = selection
+        return selection
 
     def _policies(self, action: PolicyAction, groups: Container[str]) -> str:
-        """The policies of an action that name one of the groups; each has its rule's position as id."""
+        """Write the policies of an action that name one of the groups; each has the position of its rule as id."""
         policies = {
             str(position): _policy(rule, action, self._resource)
             for position, rule in enumerate(self._rules.rules)
@@ -101,11 +101,11 @@ class CompiledRules:
 
     def _validate(self) -> None:
         cedar = _cedar()
-        for action in {one for rule in self._rules.rules for one in rule.actions}:
+        for action in {action for rule in self._rules.rules for action in rule.actions}:
             text = cedar.policies_from_json_str(self._policies(action, self._rules.groups))
             checked = cedar.validate_policies(text, _schema())
             if not checked.validation_passed:
-                raise PolicyConfigError(self._rules.name, [str(one) for one in checked.errors])
+                raise PolicyConfigError(self._rules.name, [str(error) for error in checked.errors])
 
 
 def _policy(rule: Rule, action: PolicyAction, resource: Mapping[str, str]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _policy(rule: Rule, action: PolicyAction, resource: Mapping[str, str]) -> di
         "principal": {"op": "in", "entity": _id("Group", rule.group)},
         "action": {"op": "==", "entity": _id("Action", action.value)},
         "resource": {"op": "==", "entity": dict(resource)},
-        "conditions": [{"kind": "when", "body": one} for one in conditions],
+        "conditions": [{"kind": "when", "body": condition} for condition in conditions],
     }
 
 
@@ -135,8 +135,8 @@ def _scope_conditions(scope: BranchScope, name: str) -> list[dict[str, Any]]:
 
 
 def _is_one_of(name: str, values: Sequence[str]) -> dict[str, Any]:
-    wanted = {"Set": [{"Value": one} for one in values]}
-    return {"contains": {"left": wanted, "right": _attribute(name)}}
+    allowed = {"Set": [{"Value": value} for value in values]}
+    return {"contains": {"left": allowed, "right": _attribute(name)}}
 
 
 def _attribute(name: str) -> dict[str, Any]:
@@ -158,7 +158,9 @@ def _id(kind: str, name: str) -> dict[str, str]:
 @cache
 def _schema() -> Any:
     names = {
-        kind.value: ", ".join(one.value for one in PolicyAction if one.resource_kind is kind)
+        kind.value: ", ".join(
+            action.value for action in PolicyAction if action.resource_kind is kind
+        )
         for kind in PolicyKind
     }
     return _cedar().Schema.from_str(SCHEMA % names)

@@ -16,14 +16,14 @@ SERVER = "root"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Whether a request is allowed, by which rule, and a sentence for people."""
+    """The answer to a request: whether it is allowed, by which rule, and a sentence for people."""
 
     allowed: bool
     message: str
     matched_rule_id: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "decision": "allow" if self.allowed else "deny",
             "matched_rule": self.matched_rule_id,
@@ -32,7 +32,7 @@ class Decision:
 
 
 class PolicyChecker(Protocol):
-    """What guards a graph; a `PolicyEngine` is one, and so is any object with this method."""
+    """A guard of a graph; a `PolicyEngine` is one, and so is any object with this method."""
 
     def check(self, action: PolicyAction, scope: ResourceScope, actor: str | None) -> None:
         """Return when the actor may, raise `PolicyDenied` when not, `PolicyEvaluationError` when nobody knows."""
@@ -75,12 +75,12 @@ class PolicyEngine:
         if actor not in self._actors:
             return _deny(f"actor '{shorten(actor)}' is not in any group of this policy")
         matches = self._compiled.find_matches(actor, action, self._context(scope))
-        who, asked = f"actor '{shorten(actor)}'", _word_request(action, scope)
+        actor_text, request = f"actor '{shorten(actor)}'", _word_request(action, scope)
         if not matches:
-            return _deny(f"{who} may not {asked}")
+            return _deny(f"{actor_text} may not {request}")
         rule = self.rules.rules[matches[0]]
         return Decision(
-            allowed=True, message=f"allowed: {who} may {asked}", matched_rule_id=rule.id
+            allowed=True, message=f"allowed: {actor_text} may {request}", matched_rule_id=rule.id
         )
 
     def check(self, action: PolicyAction, scope: ResourceScope, actor: str | None) -> None:
@@ -106,7 +106,7 @@ class PolicyEngine:
         self, actor: str | None, action: PolicyAction, scope: ResourceScope
     ) -> Iterator[str]:
         """Say of every rule that names the action why it does not allow the request."""
-        rules = [one for one in self.rules.rules if action in one.actions]
+        rules = [rule for rule in self.rules.rules if action in rule.actions]
         if not rules:
             yield f"no rule allows {action}"
         for rule in rules:
@@ -118,18 +118,18 @@ class PolicyEngine:
         self, rule: Rule, actor: str | None, scope: ResourceScope
     ) -> Iterator[str]:
         if actor not in self.rules.groups[rule.group]:
-            who = "no actor was given" if actor is None else f"'{shorten(actor)}' is not in it"
-            yield f"it is for group '{rule.group}', and {who}"
-        for wanted, name, what in (
+            reason = "no actor was given" if actor is None else f"'{shorten(actor)}' is not in it"
+            yield f"it is for group '{rule.group}', and {reason}"
+        for branch_scope, name, what in (
             (rule.branch_scope, scope.branch_name, "branch"),
             (rule.target_branch_scope, scope.target_name, "target branch"),
         ):
-            if wanted is BranchScope.ANY:
+            if branch_scope is BranchScope.ANY:
                 continue
             if name is None:
-                yield f"it is for {wanted} branches, and no {what} was named"
-            elif (name in self.rules.protected_branches) != (wanted is BranchScope.PROTECTED):
-                yield f"it is for {wanted} branches, which '{name}' is not"
+                yield f"it is for {branch_scope} branches, and no {what} was named"
+            elif (name in self.rules.protected_branches) != (branch_scope is BranchScope.PROTECTED):
+                yield f"it is for {branch_scope} branches, which '{name}' is not"
         if rule.queries and scope.query_name not in rule.queries:
             yield f"it is for the stored queries {', '.join(rule.queries)}"
 
@@ -152,14 +152,14 @@ def _deny(why: str) -> Decision:
 
 
 def _word_request(action: PolicyAction, scope: ResourceScope) -> str:
-    """Word what is asked: `change branch 'main'`, `branch_merge 'x' into 'main'`."""
+    """Word a request: `change branch 'main'`, `branch_merge 'x' into 'main'`."""
     if scope.branch_name is not None and scope.target_name is not None:
         between = "into" if action is PolicyAction.BRANCH_MERGE else "to"
         return f"{action} '{scope.branch_name}' {between} '{scope.target_name}'"
     if scope.query_name is not None:
         return f"{action} '{scope.query_name}'"
-    named = scope.branch_name if scope.target_name is None else scope.target_name
-    return str(action) if named is None else f"{action} branch '{named}'"
+    branch = scope.branch_name if scope.target_name is None else scope.target_name
+    return str(action) if branch is None else f"{action} branch '{branch}'"
 
 
 def _hint(actor: str | None, action: PolicyAction, scope: ResourceScope) -> str:

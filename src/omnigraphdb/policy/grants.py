@@ -1,4 +1,4 @@
-"""What a policy allows at a glance: every actor, every branch, every action."""
+"""The grants of a policy at a glance: every actor, every branch, every action."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ OTHER = "(any other)"
 
 
 class Grant(StrEnum):
-    """Whether an actor may do something."""
+    """The right of an actor to an action."""
 
     YES = "yes"
     NO = "-"
@@ -23,7 +23,7 @@ class Grant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """What one actor may do on one branch; for forks and merges the branch is the target."""
+    """The rights of one actor on one branch; for forks and merges the branch is the target."""
 
     actor: str
     branch: str
@@ -31,11 +31,13 @@ class GrantRow:
 
 
 def list_grants(engine: PolicyEngine, branches: Sequence[str] = ()) -> Iterator[GrantRow]:
-    """List what every actor may do on these branches, else on each protected one and on any other."""
-    named = branches or [*sorted(engine.rules.protected_branches), OTHER]
-    actions = [one for one in PolicyAction if one.resource_kind is PolicyKind.GRAPH]
-    for actor, branch in product(engine.rules.actors, named):
-        yield GrantRow(actor, branch, {one: _ask(engine, actor, one, branch) for one in actions})
+    """List the rights of every actor on these branches, else on each protected branch and on any other."""
+    branch_names = branches or [*sorted(engine.rules.protected_branches), OTHER]
+    actions = [action for action in PolicyAction if action.resource_kind is PolicyKind.GRAPH]
+    for actor, branch in product(engine.rules.actors, branch_names):
+        yield GrantRow(
+            actor, branch, {action: _ask(engine, actor, action, branch) for action in actions}
+        )
 
 
 def _ask(engine: PolicyEngine, actor: str, action: PolicyAction, branch: str) -> Grant:

@@ -1,4 +1,4 @@
-"""A policy that is to be kept in a graph: read, checked, and never one that nobody may change again."""
+"""A policy that a graph stores: read, checked, and refused if nobody could change it again."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRules:
-    """A whole file: who is in which group, which branches are protected, what is allowed."""
+    """A whole file: the members of each group, the protected branches, the allowed actions."""
 
     name: str
     kind: PolicyKind
@@ -46,18 +46,18 @@ class PolicyRules:
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """Everyone who is in a group, once each."""
-        return tuple(dict.fromkeys(one for members in self.groups.values() for one in members))
+        """The members of all groups, once each."""
+        return tuple(dict.fromkeys(actor for members in self.groups.values() for actor in members))
 
 
 def read_source(source: str | Path, what: str = "policy") -> tuple[str, str]:
-    """The name and the text of a policy: a path names a file, a text is the policy itself."""
+    """Read the name and the text of a policy: a path names a file, a text is the policy itself."""
     if isinstance(source, str):
         return "policy", source
     try:
         return str(source), source.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise PolicyConfigError(
             str(source), [f"the file cannot be read: {reason}"], what
         ) from error
@@ -66,9 +66,9 @@ def read_source(source: str | Path, what: str = "policy") -> tuple[str, str]:
 def read_rules(source: str | Path, kind: PolicyKind) -> PolicyRules:
     """Read a policy; every problem of it is in the error."""
     name, text = read_source(source)
-    found = read_mapping(name, text)
+    document = read_mapping(name, text)
     checked = _Checked(name, kind)
-    rules = checked.read(found)
+    rules = checked.read(document)
     if checked.problems:
         raise PolicyConfigError(name, checked.problems)
     return rules
@@ -95,45 +95,47 @@ def read_mapping(name: str, text: str) -> Mapping[str, Any]:
             return dict(super().construct_mapping(node, deep=deep))
 
     try:
-        found = yaml.load(text, Loader)
+        document = yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise PolicyConfigError(name, [f"{where}{error.problem or 'no YAML'}"]) from error
+        raise PolicyConfigError(name, [f"{where}{error.problem or 'not YAML'}"]) from error
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise PolicyConfigError(name, [f"the text is no YAML: {error}"]) from error
-    if not isinstance(found, Mapping):
+        raise PolicyConfigError(name, [f"the text is not YAML: {error}"]) from error
+    if not isinstance(document, Mapping):
         raise PolicyConfigError(name, ["the file holds no mapping of keys"])
-    return found
+    return document
 
 
-def list_unknown_keys(found: Mapping[Any, Any], known: Sequence[str], where: str) -> Iterator[str]:
-    """Name the keys that mean nothing: a misspelt scope must never widen what a rule allows."""
-    for key in found:
-        if key not in known:
-            near = suggestion(did_you_mean(str(key), known)) or f"; there are {', '.join(known)}"
+def list_unknown_keys(
+    mapping: Mapping[Any, Any], names: Sequence[str], where: str
+) -> Iterator[str]:
+    """List the problems of keys that mean nothing: a misspelt scope must never widen a right."""
+    for key in mapping:
+        if key not in names:
+            near = suggestion(did_you_mean(str(key), names)) or f"; there are {', '.join(names)}"
             yield f"{where}unknown key '{key}'{near}"
 
 
 class _Checked:
-    """Reads one file and gathers what is wrong with it."""
+    """A reader of one file that gathers its problems."""
 
     def __init__(self, name: str, kind: PolicyKind) -> None:
         self.name, self.kind = name, kind
         self.problems: list[str] = []
         self.warnings: list[str] = []
 
-    def read(self, found: Mapping[str, Any]) -> PolicyRules:
-        self.problems += list_unknown_keys(found, _KEYS, "")
-        if found.get("version") != VERSION:
-            self.problems.append(f"version must be {VERSION}, it is {found.get('version')!r}")
-        if found.get("kind", self.kind) != self.kind:
+    def read(self, document: Mapping[str, Any]) -> PolicyRules:
+        self.problems += list_unknown_keys(document, _KEYS, "")
+        if document.get("version") != VERSION:
+            self.problems.append(f"version must be {VERSION}, it is {document.get('version')!r}")
+        if document.get("kind", self.kind) != self.kind:
             self.problems.append(
-                f"the file says kind '{found['kind']}' and is used as a {self.kind} policy"
+                f"the file says kind '{document['kind']}' and is used as a {self.kind} policy"
             )
-        groups = self._groups(found.get("groups"))
-        protected = self._texts(found.get("protected_branches"), "protected_branches: ")
-        rules = self._rules(found.get("rules"), groups)
+        groups = self._groups(document.get("groups"))
+        protected = self._texts(document.get("protected_branches"), "protected_branches: ")
+        rules = self._rules(document.get("rules"), groups)
         self._warn_of_unused(groups, frozenset(protected), rules)
         return PolicyRules(
             name=self.name,
@@ -144,9 +146,9 @@ class _Checked:
             warnings=tuple(self.warnings),
         )
 
-    def _groups(self, found: Any) -> dict[str, tuple[str, ...]]:
+    def _groups(self, section: Any) -> dict[str, tuple[str, ...]]:
         groups: dict[str, tuple[str, ...]] = {}
-        for name, members in self._mapping(found, "groups").items():
+        for name, members in self._mapping(section, "groups").items():
             where = f"group '{name}': "
             if not isinstance(name, str) or not name.strip():
                 self.problems.append(f"groups: a group has the blank name {name!r}")
@@ -154,38 +156,38 @@ class _Checked:
             actors = self._texts(members, where)
             if not actors:
                 self.problems.append(f"{where}it has no members")
-            reserved = [one for one in actors if one.startswith(RESERVED_PREFIX)]
-            self.problems += [f"{where}the actor '{one}' is reserved" for one in reserved]
+            reserved = [actor for actor in actors if actor.startswith(RESERVED_PREFIX)]
+            self.problems += [f"{where}the actor '{actor}' is reserved" for actor in reserved]
             unique = tuple(dict.fromkeys(actors))
             self.warnings += [
-                f"{where}'{one}' is listed more than once" for one in list_repeated(actors)
+                f"{where}'{actor}' is listed more than once" for actor in list_repeated(actors)
             ]
             groups[name] = unique
         return groups
 
-    def _rules(self, found: Any, groups: Mapping[str, Any]) -> tuple[Rule, ...]:
-        if found is not None and not isinstance(found, list):
+    def _rules(self, section: Any, groups: Mapping[str, Any]) -> tuple[Rule, ...]:
+        if section is not None and not isinstance(section, list):
             self.problems.append("rules: it is a list of rules")
             return ()
-        rules = [self._rule(number, one, groups) for number, one in enumerate(found or [], 1)]
-        read = tuple(one for one in rules if one is not None)
-        ids = [one.id for one in read]
+        rules = [self._rule(number, entry, groups) for number, entry in enumerate(section or [], 1)]
+        valid_rules = tuple(rule for rule in rules if rule is not None)
+        ids = [rule.id for rule in valid_rules]
         self.problems += [
-            f"rule '{one}': the id is used more than once" for one in list_repeated(ids)
+            f"rule '{id_}': the id is used more than once" for id_ in list_repeated(ids)
         ]
-        return read
+        return valid_rules
 
-    def _rule(self, number: int, found: Any, groups: Mapping[str, Any]) -> Rule | None:
-        if not isinstance(found, Mapping):
+    def _rule(self, number: int, entry: Any, groups: Mapping[str, Any]) -> Rule | None:
+        if not isinstance(entry, Mapping):
             self.problems.append(f"rule {number}: it is a mapping of id and allow")
             return None
-        id_ = found.get("id")
-        named = isinstance(id_, str) and bool(id_.strip())
-        where = f"rule '{id_}': " if named else f"rule {number}: "
-        if not named:
+        id_ = entry.get("id")
+        has_id = isinstance(id_, str) and bool(id_.strip())
+        where = f"rule '{id_}': " if has_id else f"rule {number}: "
+        if not has_id:
             self.problems.append(f"{where}its id is blank")
-        self.problems += list_unknown_keys(found, _RULE_KEYS, where)
-        allow = self._mapping(found.get("allow"), f"{where}allow")
+        self.problems += list_unknown_keys(entry, _RULE_KEYS, where)
+        allow = self._mapping(entry.get("allow"), f"{where}allow")
         self.problems += list_unknown_keys(allow, _ALLOW_KEYS, where)
         actions = self._actions(allow.get("actions"), where)
         self._require_scopes(allow, actions, where)
@@ -198,12 +200,12 @@ class _Checked:
         queries = self._texts(allow["queries"], f"{where}queries: ") if "queries" in allow else ()
         if "queries" in allow and not queries:
             self.problems.append(f"{where}queries names no stored query")
-        if not named or group is None or not actions:
+        if not has_id or group is None or not actions:
             return None
         return Rule(id=str(id_), group=group, actions=actions, queries=queries, **scopes)
 
-    def _group(self, found: Any, groups: Mapping[str, Any], where: str) -> str | None:
-        actors = self._mapping(found, f"{where}actors")
+    def _group(self, section: Any, groups: Mapping[str, Any], where: str) -> str | None:
+        actors = self._mapping(section, f"{where}actors")
         self.problems += list_unknown_keys(actors, ("group",), f"{where}actors: ")
         group = actors.get("group")
         if not isinstance(group, str):
@@ -215,21 +217,24 @@ class _Checked:
             return None
         return group
 
-    def _actions(self, found: Any, where: str) -> tuple[PolicyAction, ...]:
-        names = self._texts(found, f"{where}actions: ")
+    def _actions(self, section: Any, where: str) -> tuple[PolicyAction, ...]:
+        names = self._texts(section, f"{where}actions: ")
         if not names:
             self.problems.append(f"{where}actions is empty")
-        known = [one.value for one in PolicyAction]
-        for one in names:
-            if one not in known:
-                near = suggestion(did_you_mean(one, known)) or f"; there are {', '.join(known)}"
-                self.problems.append(f"{where}unknown action '{one}'{near}")
-        self.problems += [f"{where}action '{one}' is given twice" for one in list_repeated(names)]
-        actions = tuple(PolicyAction(one) for one in dict.fromkeys(names) if one in known)
-        foreign = [one for one in actions if one.resource_kind is not self.kind]
+        action_names = [action.value for action in PolicyAction]
+        for name in names:
+            if name not in action_names:
+                near = (
+                    suggestion(did_you_mean(name, action_names))
+                    or f"; there are {', '.join(action_names)}"
+                )
+                self.problems.append(f"{where}unknown action '{name}'{near}")
+        self.problems += [f"{where}action '{name}' is given twice" for name in list_repeated(names)]
+        actions = tuple(PolicyAction(name) for name in dict.fromkeys(names) if name in action_names)
+        foreign = [action for action in actions if action.resource_kind is not self.kind]
         self.problems += [
-            f"{where}action '{one}' belongs in a {one.resource_kind} policy, this is a {self.kind} policy"
-            for one in foreign
+            f"{where}action '{action}' belongs in a {action.resource_kind} policy, this is a {self.kind} policy"
+            for action in foreign
         ]
         if PolicyAction.ADMIN in actions:
             self.warnings.append(f"{where}action 'admin' has no effect")
@@ -241,52 +246,56 @@ class _Checked:
         if "branch_scope" in allow and "target_branch_scope" in allow:
             self.problems.append(f"{where}give branch_scope or target_branch_scope, not both")
         for key, is_used in _SCOPED.items():
-            wrong = [one for one in actions if key in allow and not is_used(one)]
-            self.problems += [f"{where}{key} means nothing for action '{one}'" for one in wrong]
+            wrong = [action for action in actions if key in allow and not is_used(action)]
+            self.problems += [
+                f"{where}{key} means nothing for action '{action}'" for action in wrong
+            ]
 
-    def _scope(self, found: Any, where: str) -> BranchScope:
-        known = [one.value for one in BranchScope]
-        if found in known:
-            return BranchScope(found)
-        near = suggestion(did_you_mean(str(found), known)) or f"; it is one of {', '.join(known)}"
-        self.problems.append(f"{where}: unknown scope {found!r}{near}")
+    def _scope(self, text: Any, where: str) -> BranchScope:
+        scopes = [scope.value for scope in BranchScope]
+        if text in scopes:
+            return BranchScope(text)
+        near = suggestion(did_you_mean(str(text), scopes)) or f"; it is one of {', '.join(scopes)}"
+        self.problems.append(f"{where}: unknown scope {text!r}{near}")
         return BranchScope.PROTECTED
 
-    def _mapping(self, found: Any, where: str) -> Mapping[Any, Any]:
-        if isinstance(found, Mapping):
-            return found
-        if found is not None:
-            self.problems.append(f"{where}: it is a mapping, not {type(found).__name__}")
+    def _mapping(self, section: Any, where: str) -> Mapping[Any, Any]:
+        if isinstance(section, Mapping):
+            return section
+        if section is not None:
+            self.problems.append(f"{where}: it is a mapping, not {type(section).__name__}")
         return {}
 
-    def _texts(self, found: Any, where: str) -> tuple[str, ...]:
-        """A list of texts that are not blank."""
-        if found is None:
+    def _texts(self, section: Any, where: str) -> tuple[str, ...]:
+        """Read a list of texts that are not blank."""
+        if section is None:
             return ()
-        if not isinstance(found, list):
-            self.problems.append(f"{where}a list is wanted, not {type(found).__name__}")
+        if not isinstance(section, list):
+            self.problems.append(f"{where}a list is wanted, not {type(section).__name__}")
             return ()
-        wrong = [one for one in found if not isinstance(one, str) or not one.strip()]
-        self.problems += [f"{where}{one!r} is blank or no text" for one in wrong]
-        return tuple(one for one in found if isinstance(one, str) and one.strip())
+        wrong = [text for text in section if not isinstance(text, str) or not text.strip()]
+        self.problems += [f"{where}{text!r} is blank or no text" for text in wrong]
+        return tuple(text for text in section if isinstance(text, str) and text.strip())
 
     def _warn_of_unused(
         self, groups: Mapping[str, Any], protected: frozenset[str], rules: Sequence[Rule]
     ) -> None:
-        used = {one.group for one in rules}
-        self.warnings += [f"group '{one}' is used by no rule" for one in groups if one not in used]
+        used = {rule.group for rule in rules}
+        self.warnings += [
+            f"group '{group}' is used by no rule" for group in groups if group not in used
+        ]
         if not protected:
             self.warnings += [
-                f"rule '{one.id}': it speaks of protected branches, and protected_branches is empty"
-                for one in rules
-                if {one.branch_scope, one.target_branch_scope} != {BranchScope.ANY}
+                f"rule '{rule.id}': it speaks of protected branches, and protected_branches is empty"
+                for rule in rules
+                if {rule.branch_scope, rule.target_branch_scope} != {BranchScope.ANY}
             ]
         self.warnings += _list_shadowed(rules)
         self.warnings += _list_lone_invocations(rules)
 
 
 def list_repeated(names: Sequence[str]) -> list[str]:
-    return [one for one, times in Counter(names).items() if times > 1]
+    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def _list_shadowed(rules: Sequence[Rule]) -> Iterator[str]:
@@ -294,7 +303,7 @@ def _list_shadowed(rules: Sequence[Rule]) -> Iterator[str]:
     by_group: dict[str, list[Rule]] = {}
     for rule in rules:
         earlier = by_group.setdefault(rule.group, [])
-        broader = next((one for one in earlier if _covers(one, rule)), None)
+        broader = next((other for other in earlier if _covers(other, rule)), None)
         if broader is not None:
             yield f"rule '{rule.id}': rule '{broader.id}' allows all of it already"
         earlier.append(rule)

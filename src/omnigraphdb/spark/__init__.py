@@ -1,4 +1,4 @@
-"""What Spark users import: sessions, a data source, transactions and streams; loading this package loads PySpark."""
+"""The API for Spark users: sessions, a data source, transactions and streams; loading this package loads PySpark."""
 # ruff: noqa: E402  A missing PySpark is told with the extra that brings it, before anything here imports it.
 
 from omnigraphdb.packages import load_package

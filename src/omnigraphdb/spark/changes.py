@@ -48,14 +48,14 @@ ADVICE: Final = {
     "maxfilespertrigger": "bound a batch by option 'max_changes'",
     "maxbytespertrigger": "bound a batch by option 'max_changes'",
 }
-"""Options of other formats whose meaning is not ours, each with the one that is."""
+"""Options of other formats that this format does not take, each with the option to use instead."""
 
 AFTER: Final = "after"
 """The key of an offset: the commit that was read last; empty before the first."""
 
 
 class ChangeSource(Sealed, DataSource):
-    """Reads what each commit of a branch changed, oldest first."""
+    """A data source of the changes of each commit of a branch, oldest first."""
 
     @tell_briefly
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -73,11 +73,11 @@ class ChangeSource(Sealed, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name that `format()` takes."""
+        """Return the name that `format()` takes."""
         return NAME
 
     def schema(self) -> StructType:
-        """One row for each entity that a commit changed."""
+        """Return the schema: one row for each entity that a commit changed."""
         return make_feed_schema()
 
     @tell_briefly
@@ -133,11 +133,11 @@ class Feed:
             )
 
     def cut(self, after: str, end: str) -> list[FeedPart]:
-        """Cut the commits after one, up to another, into what tasks read."""
+        """Cut the commits after one commit, up to another, into the parts that tasks read."""
         if after == end:
             return []
         with open_at(self.location, read_only=True) as graph:
-            location, steps, wanted = pin_feed(
+            location, steps, change_filter = pin_feed(
                 graph,
                 branch=self.branch,
                 since=after or None,
@@ -145,12 +145,12 @@ class Feed:
                 types=self.types,
                 images=self.images,
             )
-            return cut_feed(location, steps, wanted, self.limit)
+            return cut_feed(location, steps, change_filter, self.limit)
 
 
 @dataclass
 class FeedPartition(Sealed, InputPartition):
-    """What one task reads of a batch."""
+    """The part of a batch that one task reads."""
 
     part: FeedPart
 
@@ -166,11 +166,11 @@ class FeedReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last: str | None = None
 
     def initialOffset(self) -> dict[str, str]:
-        """The offset at which a new stream begins."""
+        """Return the offset at which a new stream begins."""
         return {AFTER: self.feed.since}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The number of changes that fill a batch."""
+        """Return the number of changes that fill a batch."""
         return ReadMaxRows(self.feed.limit)
 
     @tell_briefly
@@ -183,16 +183,16 @@ class FeedReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
     @tell_briefly
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """End the next batch with the commit that brings it to its limit, or with the last commit."""
-        room = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        rows_left = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = start[AFTER]
         for block in self.feed.read(end):
             if end == self.last:
                 break
             end = block.commit.id
-            if room is not None:
+            if rows_left is not None:
                 # Counting stops at the limit: a large commit is not read to its end for this.
-                room -= sum(1 for _ in islice(block.changes, room))
-                if room <= 0:
+                rows_left -= sum(1 for _ in islice(block.changes, rows_left))
+                if rows_left <= 0:
                     break
         return {AFTER: end}
 

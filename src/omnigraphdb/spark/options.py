@@ -55,11 +55,11 @@ ADVICE: Final = {
     "dbtable": "name the node or edge type as option 'type'",
     "url": "pass the uri of the graph to load() or save()",
 }
-"""Options of other formats and of earlier versions whose meaning is not ours, each with what to do instead."""
+"""Options of other formats and of earlier versions that this format does not take, each with advice."""
 
 
 READ_ONLY: Final = ("columns", "filter", "vectors", "blobs", "partition_rows")
-"""Options of reads; a write that took them would not do what they say."""
+"""Options of reads; a write refuses them, since they would not affect it."""
 
 WRITE_ONLY: Final = ("load_mode", "actor", "from_branch", "batch", "stream")
 """Options of writes."""
@@ -85,7 +85,7 @@ def tell_briefly(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def tell_from_task(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """As `tell_briefly`, for what runs on an executor: an error that may be due to its host names the host."""
+    """Decorate a method that runs on an executor as `tell_briefly` does; an error that may be due to its host names it."""
 
     @tell_briefly
     @wraps(method)
@@ -99,7 +99,7 @@ def tell_from_task(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def yield_from_task(rows: Iterator[_R]) -> Iterator[_R]:
-    """Yield what a task reads; its errors leave as those of `tell_from_task`."""
+    """Yield the rows that a task reads; an error leaves in the form that `tell_from_task` gives it."""
     try:
         yield from rows
     except OmniError as error:
@@ -131,7 +131,7 @@ def open_at(location: StoreLocation, *, read_only: bool) -> Graph:
 
 
 def _refuse_catalog(options: Mapping[str, str]) -> None:
-    """Refuse a table of Spark's catalog where it is created: Spark passes none of its options on to reads."""
+    """Refuse a table of Spark's catalog when it is created: Spark does not pass its options on to reads."""
     if any(name.lower() == "location" or name.lower().startswith(CATALOG) for name in options):
         raise UserInputError(
             "CREATE TABLE ... USING omnigraph is not possible: Spark passes no options of its tables on; "
@@ -163,16 +163,16 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def parse_names(text: str | None) -> tuple[str, ...] | None:
-    """Split names at their commas; refuse one that is given twice."""
+    """Split names at their commas; refuse a repeated name."""
     names = () if text is None else tuple(name.strip() for name in text.split(","))
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise UserInputError(f"'{twice}' is named twice in '{text}'; nothing was read")
+    repeated = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if repeated is not None:
+        raise UserInputError(f"'{repeated}' is named twice in '{text}'; nothing was read")
     return names if text is not None else None
 
 
 def parse_switch(options: Mapping[str, str], name: str) -> bool:
-    """Parse an option that is true or false; one that is not given is false."""
+    """Parse an option that is true or false; an option that is not given is false."""
     text = options.get(name, "false").lower()
     if text not in ("true", "false"):
         raise UserInputError(f"option '{name}' is true or false, not '{text}'; nothing was read")
@@ -200,13 +200,14 @@ def make_absolute(uri: str) -> str:
     return os.path.abspath(os.path.expanduser(uri.removeprefix("file:")))
 
 
-def require_options(options: Mapping[str, str], known: Sequence[str], format: str) -> None:
+def require_options(options: Mapping[str, str], allowed: Sequence[str], format: str) -> None:
     """Refuse an option that the format does not have."""
     unknown = next(
-        (one for one in options if one.lower() not in known and not one.startswith(STORE)), None
+        (name for name in options if name.lower() not in allowed and not name.startswith(STORE)),
+        None,
     )
     if unknown is not None:
-        near = suggestion(did_you_mean(unknown, known))
+        near = suggestion(did_you_mean(unknown, allowed))
         raise UserInputError(
             f"format('{format}') has no option '{unknown}'{near}; nothing was read or written"
         )
@@ -243,13 +244,14 @@ def parse_count(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _parse_moment(options: Mapping[str, str]) -> Reference | None:
-    """Read which moment is asked for: by our option, or by one that people know from other formats."""
-    given = {name: value for name, value in options.items() if name.lower() in MOMENTS}
-    if len(given) > 1:
+    """Read the requested moment: from our option, or from an option that people know from other formats."""
+    moment_options = {name: value for name, value in options.items() if name.lower() in MOMENTS}
+    if len(moment_options) > 1:
         raise UserInputError(
-            f"options {' and '.join(given)} both name a moment; nothing was read", hint="keep one"
+            f"options {' and '.join(moment_options)} both name a moment; nothing was read",
+            hint="keep one",
         )
-    for name, value in given.items():
+    for name, value in moment_options.items():
         moment = _parse_reference(value)
         if name.lower() == "timestampasof" and not isinstance(moment, datetime):
             raise UserInputError(

@@ -31,7 +31,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task wrote, and the streaming query that it ran for."""
+    """The rows that one task spilled, and the streaming query that it ran for."""
 
     task: SpilledTask
     query: str | None = None
@@ -80,24 +80,28 @@ class SourceWrite:
 
 
 def make_write(
-    options: SourceOptions, columns: StructType, given: Mapping[str, str], *, overwrite: bool
+    options: SourceOptions,
+    columns: StructType,
+    write_options: Mapping[str, str],
+    *,
+    overwrite: bool,
 ) -> SourceWrite:
     """Read the options of a write."""
-    refuse_others(given, READ_ONLY, "write")
+    refuse_others(write_options, READ_ONLY, "write")
     if options.at is not None:
-        moment = next(name for name in given if name.lower() in MOMENTS)
+        moment = next(name for name in write_options if name.lower() in MOMENTS)
         raise UserInputError(
             f"the past cannot be written: leave out '{moment}'; nothing was written"
         )
     mode, from_branch = (
-        _choose_mode(given.get("load_mode"), overwrite=overwrite),
-        given.get("from_branch"),
+        _choose_mode(write_options.get("load_mode"), overwrite=overwrite),
+        write_options.get("from_branch"),
     )
     return SourceWrite(
         options=options,
         columns=columns,
         mode=mode,
-        actor=given.get("actor"),
+        actor=write_options.get("actor"),
         from_branch=from_branch,
         area=SpillArea.new(options.location, _pin_target(options, from_branch), mode),
     )
@@ -134,7 +138,7 @@ def _choose_mode(text: str | None, *, overwrite: bool) -> LoadMode:
 
 
 def _list_messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    """The messages of the tasks that finished; Spark gives None for the others."""
+    """List the messages of the tasks that finished; Spark gives None for the others."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
 

@@ -57,7 +57,7 @@ class GraphSource(Sealed, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name that `format()` takes."""
+        """Return the name that `format()` takes."""
         return NAME
 
     def _pin(self) -> "Pin":
@@ -67,7 +67,7 @@ class GraphSource(Sealed, DataSource):
 
     @tell_briefly
     def schema(self) -> StructType:
-        """The columns of the type, or those that option `columns` names."""
+        """Return the columns of the type, or the columns that option `columns` names."""
         return spark_schema(self._pin().table.schema, self.parsed.columns, self.parsed.forms)
 
     @tell_briefly
@@ -78,8 +78,8 @@ class GraphSource(Sealed, DataSource):
         require_readable(schema, pin.table.schema, self.parsed.forms)
         rows_max = parse_count(self.options, "partition_rows", PARTITION_ROWS)
         columns, forms = arrow_schema(schema), self.parsed.forms
-        whole = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
-        return TableReader(whole, rows_max)
+        table_part = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
+        return TableReader(table_part, rows_max)
 
     @tell_briefly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -125,8 +125,8 @@ class TableReader(Sealed, DataSourceReader):
     `pushFilters` is not defined: Spark keeps a pushed filter with the frame, so that other uses of it lose rows.
     """
 
-    def __init__(self, whole: TablePart, rows_max: int) -> None:
-        self.whole, self.rows_max = whole, rows_max
+    def __init__(self, table_part: TablePart, rows_max: int) -> None:
+        self.whole, self.rows_max = table_part, rows_max
 
     @tell_briefly
     def partitions(self) -> list[InputPartition]:

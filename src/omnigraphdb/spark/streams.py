@@ -53,7 +53,7 @@ class MicroBatch:
             return False
         commits = _list_commits(graph, branch)
         former_id = f"{self.former}#{self.number}"
-        commit = next((one for one in commits if one.batch_id == former_id), None)
+        commit = next((candidate for candidate in commits if candidate.batch_id == former_id), None)
         if commit is None or not self._is_batch_of(commit, commits):
             return False
         _log.warning("batch.skipped", batch_id=self.id, commit=commit.id)
@@ -63,13 +63,15 @@ class MicroBatch:
         return True
 
     def _is_batch_of(self, commit: Commit, commits: Sequence[Commit]) -> bool:
-        """Whether a commit of the same name and number holds this batch, not one of a deleted checkpoint."""
+        """Whether a commit of the same name and number holds this batch, not a batch of a deleted checkpoint."""
         if self.planned_at is not None:
             return self.planned_at <= us_of(commit.created_at)
-        if any(_parse_number(one, self.stream) is not None for one in commits):
+        if any(_parse_number(candidate, self.stream) is not None for candidate in commits):
             return False
         # Spark runs only its last batch again.
-        if self.number != max(_parse_number(one, str(self.former)) or 0 for one in commits):
+        if self.number != max(
+            _parse_number(candidate, str(self.former)) or 0 for candidate in commits
+        ):
             return False
         if self.number == 0:
             raise UserInputError(
@@ -89,13 +91,13 @@ def _list_commits(graph: Graph, branch: str) -> Sequence[Commit]:
 
 
 def _parse_number(commit: Commit, stream: str) -> int | None:
-    """The batch number of a commit; None when the commit is not one of the stream."""
+    """Parse the batch number of a commit; None when the commit does not belong to the stream."""
     name, _, number = (commit.batch_id or "").rpartition("#")
     return int(number) if name == stream and number.isdigit() else None
 
 
 def read_planned_at(checkpoint: str | None, number: int) -> int | None:
-    """When Spark planned a batch, in microseconds; None where the checkpoint is no directory of this machine."""
+    """Return the time in microseconds when Spark planned a batch; None where this machine has no such checkpoint directory."""
     if checkpoint is None:
         return None
     path = Path(checkpoint.removeprefix("file://").removeprefix("file:")) / "offsets" / str(number)
@@ -107,7 +109,7 @@ def read_planned_at(checkpoint: str | None, number: int) -> int | None:
 
 
 def _find_query(session: Any, starter: Any, stream: str) -> str | None:
-    """The id of the query that runs the batch; None when no query runs it.
+    """Find the id of the query that runs the batch; None when no query runs it.
 
     Under Connect a batch does not name its query: it is the only query of the session that started the stream, or
     the one with the name of the stream.
@@ -131,7 +133,7 @@ def _find_query(session: Any, starter: Any, stream: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTarget:
-    """What a stream writes: how a batch fills a transaction, and under which names."""
+    """The target of a stream: the function by which a batch fills a transaction, and the names that it commits under."""
 
     fill: Fill
     stream: str

@@ -23,7 +23,7 @@ DELETED_KEYS_MAX: Final = 1_000
 
 
 class Change(StrEnum):
-    """What a transaction does to a type."""
+    """The change that a transaction makes to a type."""
 
     APPEND = "appended"
     MERGE = "merged"
@@ -79,14 +79,14 @@ class Transaction:
         done = self.loaded or self.deleted
         return None if done is None else done.commit
 
-    # ---- what the block asks for
+    # ---- the changes that the block asks for
 
     def append(self, type_name: str, frame: Any) -> None:
         """Add rows whose ids are new."""
         self._add(type_name, frame, Change.APPEND)
 
     def merge(self, type_name: str, frame: Any) -> None:
-        """Add rows, or replace those that have the same id."""
+        """Add rows, or replace the rows that have the same id."""
         self._add(type_name, frame, Change.MERGE)
 
     def overwrite(self, type_name: str, frame: Any) -> None:
@@ -131,15 +131,15 @@ class Transaction:
             )
 
     def _note_change(self, type_name: str, name: str, change: Change) -> None:
-        known = self._changes.setdefault(name, change)
-        if known is not change:
+        earlier_change = self._changes.setdefault(name, change)
+        if earlier_change is not change:
             raise UserInputError(
-                f"{type_name} is both {known} and {change} in one transaction; nothing was written",
+                f"{type_name} is both {earlier_change} and {change} in one transaction; nothing was written",
                 hint="merge all of its rows, or use two transactions",
             )
-        alone = {Change.OVERWRITE, Change.DELETE}
+        exclusive = {Change.OVERWRITE, Change.DELETE}
         kinds = set(self._changes.values())
-        if len(kinds) > 1 and kinds & alone:
+        if len(kinds) > 1 and kinds & exclusive:
             self._changes.pop(name)
             raise UserInputError(
                 f"{type_name} is {change} in a transaction that does something else too; nothing was written",
@@ -158,7 +158,11 @@ class Transaction:
                 f"'{missing[0]}'; nothing was written"
             )
         rest = [name for name in type_.schema.names if name not in {*frame.columns, "id"}]
-        blobs = {name for name, one in type_.properties.items() if one.type.scalar is Scalar.BLOB}
+        blobs = {
+            name
+            for name, property_ in type_.properties.items()
+            if property_.type.scalar is Scalar.BLOB
+        }
         blob = next((name for name in rest if name in blobs), None)
         if blob is not None:
             raise UserInputError(
@@ -174,7 +178,7 @@ class Transaction:
         return frame.join(committed, key, "inner")
 
     def _pin_base(self) -> Snapshot:
-        """The rows that the commit builds upon: it is refused when the branch has another head by then."""
+        """Pin the rows that the commit builds upon: it is refused when the branch has another head by then."""
         try:
             snapshot = self._graph.snapshot(branch=self._branch)
         except NotFound:
@@ -256,7 +260,7 @@ def _choose_mode(kinds: set[Change]) -> LoadMode:
 
 
 def _list_keys(type_: TableType) -> list[str]:
-    """The columns that name a row: those of the key, or the id."""
+    """List the columns that name a row: those of the key, or the id."""
     keys = type_.key_columns if isinstance(type_, NodeType) else ()
     return list(keys) or ["id"]
 
@@ -281,10 +285,10 @@ def _collect_keys(type_: TableType, keys: Any) -> list[Any]:
                 "nothing was written"
             )
         keys = [row[0] for row in keys.select(name).limit(DELETED_KEYS_MAX + 1).collect()]
-    found = list(keys)
-    if len(found) > DELETED_KEYS_MAX:
+    key_list = list(keys)
+    if len(key_list) > DELETED_KEYS_MAX:
         raise UserInputError(
             f"more than {DELETED_KEYS_MAX} keys of {type_.name} are to be deleted; nothing was written",
             hint="delete by a condition, or overwrite the type with the rows that stay",
         )
-    return found
+    return key_list

@@ -44,7 +44,7 @@ def register_views(
 ) -> Views:
     """Make a temporary view for each type of one snapshot, and `vertices` and `edges` of all types.
 
-    A view shows the commit it was made at. Over the head, call `refresh()` on what this returns to see later commits.
+    A view shows the commit it was made at. Over the head, call `refresh()` on the returned views to see later commits.
     """
     frames = graph.frames(spark, branch=branch, at=None if at == HEAD else at)
     views = {**frames.types, "vertices": frames.vertices, "edges": frames.edges}

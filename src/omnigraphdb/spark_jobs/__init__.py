@@ -1,4 +1,4 @@
-"""What runs as Spark jobs: the runner, frames, queries and sessions; loading this package loads PySpark."""
+"""Spark jobs: the runner, frames, queries and sessions; loading this package loads PySpark."""
 
 from omnigraphdb.packages import load_package
 

@@ -59,7 +59,7 @@ def _parse_form(option: str, text: str, forms: type[_Form]) -> _Form:
 
 
 def spark_type(stored: pa.DataType, forms: Forms = Forms()) -> pa.DataType:  # noqa: B008 - frozen
-    """The Arrow type that Spark accepts for a stored column."""
+    """Return the Arrow type that Spark accepts for a stored column."""
     if pa.types.is_fixed_size_list(stored):
         return pa.binary() if forms.vectors is VectorForm.BINARY else pa.list_(stored.value_type)
     if pa.types.is_list(stored):
@@ -81,36 +81,41 @@ def _scalar(stored: pa.DataType) -> pa.DataType:
 def _widen_integers(struct: pa.DataType) -> pa.DataType:
     """Give the size of a blob descriptor as a bigint: no blob needs an unsigned integer."""
     return pa.struct(
-        [(one.name, pa.int64() if pa.types.is_uint64(one.type) else one.type) for one in struct]
+        [
+            (member.name, pa.int64() if pa.types.is_uint64(member.type) else member.type)
+            for member in struct
+        ]
     )
 
 
 def spark_schema(stored: pa.Schema, columns: Sequence[str] | None, forms: Forms) -> StructType:
-    """The Spark schema of some columns of a table, or of all."""
-    chosen = stored.names if columns is None else list(columns)
-    missing = next((name for name in chosen if name not in stored.names), None)
+    """Return the Spark schema of some columns of a table, or of all."""
+    selected_names = stored.names if columns is None else list(columns)
+    missing = next((name for name in selected_names if name not in stored.names), None)
     if missing is not None:
         raise NotFound("column", missing, known=stored.names)
     fields = [
         pa.field(name, spark_type(stored.field(name).type, forms), stored.field(name).nullable)
-        for name in chosen
+        for name in selected_names
     ]
     return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=False)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects for batches of a Spark schema."""
+    """Return the Arrow schema that Spark expects for batches of a Spark schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def require_readable(schema: StructType, stored: pa.Schema, forms: Forms) -> None:
     """Refuse a user schema whose column types are not those of the table."""
     actual = spark_schema(stored, [field.name for field in schema.fields], forms)
-    for wanted, found in zip(schema.fields, actual.fields, strict=True):
-        if _simple(wanted.dataType.simpleString()) != _simple(found.dataType.simpleString()):
+    for requested_field, stored_field in zip(schema.fields, actual.fields, strict=True):
+        if _simple(requested_field.dataType.simpleString()) != _simple(
+            stored_field.dataType.simpleString()
+        ):
             raise UserInputError(
-                f"column '{wanted.name}' was asked for as {wanted.dataType.simpleString()} and is "
-                f"{found.dataType.simpleString()}; nothing was read",
+                f"column '{requested_field.name}' was asked for as {requested_field.dataType.simpleString()} and is "
+                f"{stored_field.dataType.simpleString()}; nothing was read",
                 hint="read it as it is, then cast it",
             )
 
@@ -119,16 +124,16 @@ def _simple(text: str) -> str:
     return text.replace(" ", "")
 
 
-def to_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def to_spark(batch: pa.RecordBatch, target_schema: pa.Schema) -> pa.RecordBatch:
     """Convert a scanned batch to the schema that Spark expects."""
-    columns = [_to_spark(batch.column(field.name), field.type) for field in wanted]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    columns = [_to_spark(batch.column(field.name), field.type) for field in target_schema]
+    return pa.RecordBatch.from_arrays(columns, schema=target_schema)
 
 
-def _to_spark(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if pa.types.is_fixed_size_list(column.type) and pa.types.is_binary(wanted):
+def _to_spark(column: pa.Array, target_type: pa.DataType) -> pa.Array:
+    if pa.types.is_fixed_size_list(column.type) and pa.types.is_binary(target_type):
         return _vector_bytes(column)
-    return column if column.type == wanted else column.cast(wanted)
+    return column if column.type == target_type else column.cast(target_type)
 
 
 def _vector_bytes(vectors: pa.FixedSizeListArray) -> pa.Array:
@@ -144,8 +149,8 @@ def _vector_bytes(vectors: pa.FixedSizeListArray) -> pa.Array:
     fixed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), len(vectors), [None, pa.py_buffer(numbers)]
     )
-    whole = fixed.cast(pa.binary())
-    return whole if not vectors.null_count else _mask_like(whole, vectors)
+    binary = fixed.cast(pa.binary())
+    return binary if not vectors.null_count else _mask_like(binary, vectors)
 
 
 def _mask_like(values: pa.Array, like: pa.Array) -> pa.Array:
@@ -170,17 +175,17 @@ def _is_whole_decimal(type_: pa.DataType) -> bool:
 
 def _to_integers(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     nested = pa.types.is_list(column.type)
-    for wanted in (pa.int64(), pa.uint64()):
+    for integer_type in (pa.int64(), pa.uint64()):
         try:
-            return column.cast(pa.list_(wanted) if nested else wanted)
+            return column.cast(pa.list_(integer_type) if nested else integer_type)
         except pa.ArrowInvalid:
             continue
     # Numbers beyond every integer become texts, which the load then refuses by value.
     return column.cast(pa.list_(pa.string()) if nested else pa.string())
 
 
-def from_spark(column: pa.Array, wanted: PropertyType) -> pa.Array:
+def from_spark(column: pa.Array, property_type: PropertyType) -> pa.Array:
     """Undo the type map for a result column whose property type is known."""
-    if wanted.scalar is Scalar.U64 and _is_whole_decimal(column.type):
-        return column.cast(wanted.arrow)
+    if property_type.scalar is Scalar.U64 and _is_whole_decimal(column.type):
+        return column.cast(property_type.arrow)
     return column

@@ -50,7 +50,7 @@ from omnigraphdb.storage.tables import Tables
 from omnigraphdb.values import dataclass
 
 PARTITIONS_MAX: Final = 200
-"""Commits of a long feed share tasks: starting a task takes longer than comparing what a small commit changed."""
+"""Commits of a long feed share tasks: starting a task takes longer than comparing the rows of a small commit."""
 
 FEED_BUCKETS_MAX: Final = 16
 """Tasks that read a large table of a stream: each looks at every row that may differ, and lays out those of its ids."""
@@ -61,26 +61,30 @@ Batches = Iterator[pa.RecordBatch]
 def diff_frame(
     location: StoreLocation,
     pairs: Sequence[TablePair],
-    wanted: Wanted,
+    change_filter: Wanted,
     spark: Any,
     *,
     rows_max: int = PARTITION_ROWS,
 ) -> DataFrame:
-    """Make a frame of what differs between two states; a task compares a table, or a part of about `rows_max` rows."""
-    reads = [PairRead(pair=pair, wanted=wanted) for pair in pairs]
+    """Make a frame of the differences of two states; a task compares a table, or a part of about `rows_max` rows."""
+    reads = [PairRead(pair=pair, wanted=change_filter) for pair in pairs]
     return _make_frame(spark_runner(spark).spark, location, reads, CHANGE_SCHEMA, rows_max)
 
 
 def feed_frame(
     location: StoreLocation,
     steps: Sequence[FeedStep],
-    wanted: Wanted,
+    change_filter: Wanted,
     spark: Any,
     *,
     rows_max: int = PARTITION_ROWS,
 ) -> DataFrame:
-    """Make a frame of what commits changed, oldest first; a task compares tables, or a part of about `rows_max` rows."""
-    reads = [PairRead(pair=pair, wanted=wanted, step=step) for step in steps for pair in step.pairs]
+    """Make a frame of the changes of commits, oldest first; a task compares tables, or a part of about `rows_max` rows."""
+    reads = [
+        PairRead(pair=pair, wanted=change_filter, step=step)
+        for step in steps
+        for pair in step.pairs
+    ]
     return _make_frame(spark_runner(spark).spark, location, reads, FEED_SCHEMA, rows_max)
 
 
@@ -96,18 +100,22 @@ def _make_schema(schema: pa.Schema) -> StructType:
 def cut_feed(
     location: StoreLocation,
     steps: Sequence[FeedStep],
-    wanted: Wanted,
+    change_filter: Wanted,
     changes: int,
     *,
     rows_max: int = PARTITION_ROWS,
 ) -> list["FeedPart"]:
-    """Cut the commits of a batch of a stream into parts, in their order; `changes` is about how many the batch holds.
+    """Cut the commits of a batch of a stream into parts, in their order; the batch holds about `changes` changes.
 
     A source cannot shuffle, so every task of a large table reads its sides.
     """
-    reads = [PairRead(pair=pair, wanted=wanted, step=step) for step in steps for pair in step.pairs]
-    most = -(-changes // rows_max)
-    parts = _plan_parts(location.store().tables, reads, rows_max, most, FEED_BUCKETS_MAX)
+    reads = [
+        PairRead(pair=pair, wanted=change_filter, step=step)
+        for step in steps
+        for pair in step.pairs
+    ]
+    partitions_max = -(-changes // rows_max)
+    parts = _plan_parts(location.store().tables, reads, rows_max, partitions_max, FEED_BUCKETS_MAX)
     return [
         FeedPart(location=location, part=part, bucket=bucket)
         for part in parts
@@ -117,7 +125,7 @@ def cut_feed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedPart:
-    """What one task reads of a batch: whole tables, or the ids of one bucket of a large one."""
+    """The part of a batch that one task reads: whole tables, or the ids of one bucket of a large table."""
 
     location: StoreLocation
     part: "Part"
@@ -126,8 +134,8 @@ class FeedPart:
     def read(self) -> Batches:
         """Compare the tables and lay out the changes, some at a time."""
         rows: dict[str, list[pa.Table]] = {}
-        for side, found in self._read_sides():
-            rows.setdefault(side, []).append(found)
+        for side, table in self._read_sides():
+            rows.setdefault(side, []).append(table)
         yield from _read_part(self.location.store().tables, self.part, rows)
         freeze_loaded_objects()
 
@@ -137,8 +145,8 @@ class FeedPart:
             return
         for split in large.splits:
             for side, rows in ReadSides(self.location)(split):
-                own = buckets_of(rows[KEY].combine_chunks(), large.buckets) == self.bucket
-                yield side, rows.filter(pa.array(own))
+                is_in_bucket = buckets_of(rows[KEY].combine_chunks(), large.buckets) == self.bucket
+                yield side, rows.filter(pa.array(is_in_bucket))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +175,7 @@ class PairRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What the partitions from `first` on hold: whole tables in one of them, or one large table in one for each bucket."""
+    """The content of the partitions from `first` on: whole tables in one partition, or each bucket of a large table in one."""
 
     first: int
     reads: tuple[PairRead, ...]
@@ -175,7 +183,7 @@ class Part:
 
     @property
     def partitions(self) -> int:
-        """How many partitions it takes."""
+        """The number of partitions that the part takes."""
         return 1 if self.large is None else self.large.buckets
 
 
@@ -203,9 +211,9 @@ def _plan_parts(
     """Cut the tables to compare into partitions, in their order."""
     seed = make_seed(SYSTEM.new_id())
     large = {
-        number: found
+        number: large_pair
         for number, read in enumerate(reads)
-        if (found := _cut_large(tables, read.pair, str(number), seed, rows_max, buckets_max))
+        if (large_pair := _cut_large(tables, read.pair, str(number), seed, rows_max, buckets_max))
         is not None
     }
     share = -(-len(reads) // partitions_max)
@@ -214,8 +222,8 @@ def _plan_parts(
     runs = groupby(range(len(reads)), key=lambda n: (n in large, n if n in large else n // share))
     for _, run in runs:
         numbers = list(run)
-        own = tuple(reads[n] for n in numbers)
-        parts.append(Part(first=first, reads=own, large=large.get(numbers[0])))
+        part_reads = tuple(reads[n] for n in numbers)
+        parts.append(Part(first=first, reads=part_reads, large=large.get(numbers[0])))
         first += parts[-1].partitions
     return parts
 
@@ -230,7 +238,7 @@ def _cut_large(
         versions = pair_sides(tables, pair, name, seed)
         splits = cut_sides(tables, versions)
     except TableNotFound:
-        # The task that reads it reports what is gone, as it does for a small table.
+        # The task that reads the table reports that it is missing, as for a small table.
         return None
     buckets = -(-sum(split.rows for split in splits) // rows_max)
     if buckets < 2:
@@ -248,20 +256,20 @@ def _make_frame(
     schema: pa.Schema,
     rows_max: int,
 ) -> DataFrame:
-    wanted = _make_schema(schema)
+    frame_schema = _make_schema(schema)
     if not reads:
-        return spark.createDataFrame([], wanted)
+        return spark.createDataFrame([], frame_schema)
     parts = _plan_parts(location.store().tables, reads, rows_max)
     if not any(part.large for part in parts):
         return spark.range(0, len(parts), 1, len(parts)).mapInArrow(
-            seal_task(_read_task(location, parts)), wanted
+            seal_task(_read_task(location, parts)), frame_schema
         )
     count = 1 + sum(len(part.large.splits) for part in parts if part.large is not None)
     split = seal_task(_split_task(location, parts))
     packets = spark.range(0, count, 1, count).mapInArrow(split, PACKET)
     total = parts[-1].first + parts[-1].partitions
     return packets.repartitionById(total, packets["bucket"]).mapInArrow(
-        seal_task(_bucket_task(location, parts)), wanted
+        seal_task(_bucket_task(location, parts)), frame_schema
     )
 
 
@@ -285,13 +293,13 @@ def _split_task(location: StoreLocation, parts: Sequence[Part]) -> Callable[[Bat
         if part.large is not None
         for split in part.large.splits
     ]
-    whole = [part.first for part in parts if part.large is None]
+    small_partitions = [part.first for part in parts if part.large is None]
 
     def task(numbers: Batches) -> Batches:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 if number == 0:
-                    for partition in whole:
+                    for partition in small_partitions:
                         yield encode_packet(partition, "", MessageKind.DONE, b"")
                     continue
                 first, large, split = splits[number - 1]
@@ -328,5 +336,5 @@ def _read_part(tables: Tables, part: Part, rows: Mapping[str, Sequence[pa.Table]
         return
     (read,) = part.reads
     sides = {name: join_tables(rows.get(name, ()), s) for name, s in part.large.sides.items()}
-    found = list_bucket_changes(tables, read.pair, part.large.versions, sides, read.wanted)
-    yield from read.lay_out(change for changes in found for change in changes)
+    change_groups = list_bucket_changes(tables, read.pair, part.large.versions, sides, read.wanted)
+    yield from read.lay_out(change for changes in change_groups for change in changes)

@@ -68,7 +68,7 @@ def make_unsupported_error(what: str) -> QueryError:
 
 
 def spark_name(type_: PropertyType) -> str:
-    """The name of a property type in Spark."""
+    """Return the name of a property type in Spark."""
     name = SPARK_NAMES[type_.scalar]
     return f"array<{name}>" if type_.is_list or type_.is_vector else name
 
@@ -80,9 +80,9 @@ FIELD = ""
 # ---- values
 
 
-def path_key(asked: PathValue) -> str:
+def path_key(path_value: PathValue) -> str:
     """Name a value of a path; no property has such a name."""
-    return f"#{'distinct ' if asked.distinct else ''}{render_expression(asked)}"
+    return f"#{'distinct ' if path_value.distinct else ''}{render_expression(path_value)}"
 
 
 def literal(value: object, type_: PropertyType) -> Column:
@@ -90,7 +90,7 @@ def literal(value: object, type_: PropertyType) -> Column:
     if value is None:
         return F.lit(None).cast(spark_name(type_))
     if isinstance(value, list | tuple):
-        items = [literal(one, item_type(type_)) for one in value]
+        items = [literal(item, item_type(type_)) for item in value]
         return F.array(*items).cast(spark_name(type_))
     return _scalar(value, type_.scalar)
 
@@ -110,13 +110,13 @@ def _scalar(value: object, scalar: Scalar) -> Column:
             return F.lit(float(value)).cast(SPARK_NAMES[scalar])
         case _:
             raise InternalError(
-                f"a {type(value).__name__} is no value of a {scalar}; nothing was read"
+                f"a {type(value).__name__} is not a value of a {scalar}; nothing was read"
             )
 
 
-def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
+def operand(expression: Operand, resolve_column: ResolveColumn) -> Column:
     """Lower an operand to a column."""
-    match given:
+    match expression:
         case PropertyRef(variable=variable, property=name):
             return resolve_column(variable, name)
         case EntityRef(variable=variable):
@@ -128,15 +128,15 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
         case Truth(condition=test):
             return condition(test, resolve_column)
         case Call():
-            return _call(given, resolve_column)
+            return _call(expression, resolve_column)
         case ParamRef() | Now():
             raise InternalError("a plan for Spark was not filled; nothing was read")
         case PathValue(variable=variable):
-            return resolve_column(variable, path_key(given))
+            return resolve_column(variable, path_key(expression))
         case Aggregate():
             raise InternalError("an aggregate is read from groups; nothing was read")
         case _:
-            assert_never(given)
+            assert_never(expression)
 
 
 # ---- functions
@@ -144,12 +144,13 @@ def operand(given: Operand, resolve_column: ResolveColumn) -> Column:
 
 def _call(call: Call, resolve_column: ResolveColumn) -> Column:
     is_moment = any(
-        isinstance(one, Const) and isinstance(one.value, Duration) for one in call.arguments
+        isinstance(argument, Const) and isinstance(argument.value, Duration)
+        for argument in call.arguments
     )
     if is_moment or call.function not in _CALLS.keys() | _ARITHMETIC:
         word = call.function if call.function.isalpha() else f"'{call.function}'"
         raise make_unsupported_error(f"{word} of values")
-    arguments = [operand(one, resolve_column) for one in call.arguments]
+    arguments = [operand(argument, resolve_column) for argument in call.arguments]
     if call.function in _ARITHMETIC:
         return _calculate(call, arguments)
     return _CALLS[call.function](*arguments).cast(spark_name(call.type))
@@ -163,22 +164,24 @@ def _calculate(call: Call, arguments: Sequence[Column]) -> Column:
     """Compute with numbers; a division by zero and a result beyond its type stop the query, as in one process."""
     op, is_whole = call.function, call.type.scalar in INTEGERS
     # Decimals hold every result of two integers.
-    left, right = (one.cast("decimal(20,0)" if is_whole else "double") for one in arguments)
+    left, right = (
+        argument.cast("decimal(20,0)" if is_whole else "double") for argument in arguments
+    )
     if op in ("/", "%"):
         if is_whole:
             left, right = left.cast("bigint"), right.cast("bigint")
-        found = F.call_function("div", left, right) if is_whole and op == "/" else left / right
-        found = left % right if op == "%" else found
-        return F.when(right == 0, _stop("a division by zero")).otherwise(found)
-    found = {"+": left + right, "-": left - right, "*": left * right}[op]
+        computed = F.call_function("div", left, right) if is_whole and op == "/" else left / right
+        computed = left % right if op == "%" else computed
+        return F.when(right == 0, _stop("a division by zero")).otherwise(computed)
+    computed = {"+": left + right, "-": left - right, "*": left * right}[op]
     if is_whole:
-        fits = found.between(F.lit(Decimal(-(2**63))), F.lit(Decimal(2**63 - 1)))
+        fits = computed.between(F.lit(Decimal(-(2**63))), F.lit(Decimal(2**63 - 1)))
         return F.when(~fits, _stop("the result is beyond the range of I64")).otherwise(
-            found.cast("bigint")
+            computed.cast("bigint")
         )
-    given = (F.abs(left) < _INFINITE) & (F.abs(right) < _INFINITE)
-    beyond = given & ~(F.abs(found) < _INFINITE)
-    return F.when(beyond, _stop("the result is beyond the range of F64")).otherwise(found)
+    are_finite = (F.abs(left) < _INFINITE) & (F.abs(right) < _INFINITE)
+    beyond = are_finite & ~(F.abs(computed) < _INFINITE)
+    return F.when(beyond, _stop("the result is beyond the range of F64")).otherwise(computed)
 
 
 def _stop(reason: str) -> Column:
@@ -187,10 +190,10 @@ def _stop(reason: str) -> Column:
 
 def _case(*arguments: Column) -> Column:
     branches = len(arguments) // 2
-    found = F.when(arguments[0], arguments[branches])
+    chain = F.when(arguments[0], arguments[branches])
     for test, result in zip(arguments[1:branches], arguments[branches + 1 :], strict=False):
-        found = found.when(test, result)
-    return found.otherwise(arguments[-1]) if len(arguments) % 2 else found
+        chain = chain.when(test, result)
+    return chain.otherwise(arguments[-1]) if len(arguments) % 2 else chain
 
 
 _CALLS: dict[str, Callable[..., Column]] = {
@@ -208,7 +211,7 @@ _CALLS: dict[str, Callable[..., Column]] = {
     "size": lambda items: F.when(items.isNotNull(), F.size(items)),
     "number": lambda number: number,
 }
-"""What Spark computes exactly as the engine does; of the rest the query is refused."""
+"""The functions that Spark computes exactly as the engine does; a query with any other is refused."""
 
 
 # ---- conditions
@@ -245,10 +248,10 @@ def _fold(
     resolve_column: ResolveColumn,
     combine: Callable[[Column, Column], Column],
 ) -> Column:
-    found = condition(parts[0], resolve_column)
+    combined = condition(parts[0], resolve_column)
     for part in parts[1:]:
-        found = combine(found, condition(part, resolve_column))
-    return found
+        combined = combine(combined, condition(part, resolve_column))
+    return combined
 
 
 def _compare(test: Compare, resolve_column: ResolveColumn) -> Column:
@@ -266,7 +269,7 @@ def _mask_absent(column: Column, answer: Column) -> Column:
 
 
 def _has_missing_item(lists: Column) -> Column:
-    """Whether lists contain NULL: unknown, but an empty list contains nothing."""
+    """Test whether lists contain NULL: unknown, but an empty list contains nothing."""
     return F.when(F.size(lists) == 0, F.lit(False))
 
 
@@ -282,7 +285,9 @@ def _with_value(column: Column, type_: PropertyType, coerced: Coerced) -> Column
             return _has_missing_item(column)
         case Exact(op="contains", value=value) if type_.is_list:
             item = literal(value, item_type(type_))
-            return _mask_absent(column, F.exists(column, lambda one: one.eqNullSafe(item)))
+            return _mask_absent(
+                column, F.exists(column, lambda list_item: list_item.eqNullSafe(item))
+            )
         case Exact(op="contains", value=value):
             return column.contains(F.lit(str(value)))
         case Exact(op="starts_with", value=value):
@@ -302,9 +307,11 @@ def _is_in(column: Column, type_: PropertyType, choices: Any) -> Column:
         return F.lit(None).cast("boolean")
     if not choices:
         return F.lit(False)
-    known = [literal(one, item_type(type_)) for one in coerce_choices(choices, type_)]
-    found = column.isin(*known) if known else F.lit(False)
-    answer = F.when(found, F.lit(True)) if None in choices else found
+    choice_literals = [
+        literal(choice, item_type(type_)) for choice in coerce_choices(choices, type_)
+    ]
+    is_match = column.isin(*choice_literals) if choice_literals else F.lit(False)
+    answer = F.when(is_match, F.lit(True)) if None in choices else is_match
     return _mask_absent(column, answer)
 
 
@@ -316,12 +323,12 @@ def compare_columns(
         item = item_type(left_type)
         hit = F.exists(
             left,
-            lambda one: F.coalesce(
-                compare_columns(one, item, "=", right, right_type), F.lit(False)
+            lambda list_item: F.coalesce(
+                compare_columns(list_item, item, "=", right, right_type), F.lit(False)
             ),
         )
-        found = F.when(right.isNull(), _has_missing_item(left)).otherwise(hit)
-        return _mask_absent(left, found)
+        is_contained = F.when(right.isNull(), _has_missing_item(left)).otherwise(hit)
+        return _mask_absent(left, is_contained)
     if op == "contains":
         return left.contains(right)
     if op == "starts_with":
@@ -339,14 +346,14 @@ def compare_columns(
 def _compare_mixed(left: Column, left_type: PropertyType, op: Comparison, right: Column) -> Column:
     """Compare integers with floats exactly, without rounding the integers."""
     floats = left_type.scalar in FLOATS
-    whole, broken = (right, left) if floats else (left, right)
-    rounded, broken = whole.cast("double"), broken.cast("double")
+    integer, fraction = (right, left) if floats else (left, right)
+    rounded, fraction = integer.cast("double"), fraction.cast("double")
     doubtful = (
-        (rounded == broken) & (F.abs(rounded) >= _FLOAT_EXACT) & (F.abs(broken) < _BIGINT_END)
+        (rounded == fraction) & (F.abs(rounded) >= _FLOAT_EXACT) & (F.abs(fraction) < _BIGINT_END)
     )
     exact = (
-        whole.cast("decimal(20,0)"),
-        F.when(doubtful, broken).cast("bigint").cast("decimal(20,0)"),
+        integer.cast("decimal(20,0)"),
+        F.when(doubtful, fraction).cast("bigint").cast("decimal(20,0)"),
     )
-    pair, precise = ((broken, rounded), exact[::-1]) if floats else ((rounded, broken), exact)
+    pair, precise = ((fraction, rounded), exact[::-1]) if floats else ((rounded, fraction), exact)
     return F.when(doubtful, _OPERATORS[op](*precise)).otherwise(_OPERATORS[op](*pair))

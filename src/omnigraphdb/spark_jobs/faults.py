@@ -11,21 +11,21 @@ from omnigraphdb.errors import OmniError, StorageError, TableNotFound
 _CAUSED: Final = "Caused by: "
 
 TASKS_MAX: Final = 10_000
-"""Tasks of a stage that are looked at for those that failed."""
+"""Tasks of a stage that are searched for failures."""
 
 EVENTS_MS_MAX: Final = 5_000
-"""How long Spark may take to note the end of a task."""
+"""Time that Spark may take to note the end of a task."""
 
 
 def find_error_line(text: str) -> str:
-    """Find what a Spark error is due to: the last line of a Python traceback, else the causes in Java, else its first line."""
+    """Find the cause of a Spark error: the last line of a Python traceback, else the causes in Java, else its first line."""
     lines = [line for line in text.splitlines() if line.strip()]
-    found = _find_python_error(lines) or _find_java_causes([line.strip() for line in lines])
-    return found or "no reason was given"
+    cause = _find_python_error(lines) or _find_java_causes([line.strip() for line in lines])
+    return cause or "no reason was given"
 
 
 def _find_python_error(lines: Sequence[str]) -> str | None:
-    """What the last traceback ends with: the first line behind its frames, which are indented."""
+    """Find the end of the last traceback: the first line behind its frames, which are indented."""
     begins = [i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if not begins:
         return None
@@ -39,9 +39,9 @@ def _measure_indent(line: str) -> int:
 
 
 def _find_java_causes(lines: Sequence[str]) -> str:
-    """What names the file, and what was wrong with it: the last two causes; how often a task was tried is no cause."""
+    """Join the last two causes: they name the file and its problem; the number of tries of a task is not a cause."""
     caused = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
-    causes = [one for one in dict.fromkeys(caused) if "Job aborted" not in one]
+    causes = [cause for cause in dict.fromkeys(caused) if "Job aborted" not in cause]
     return "; ".join(causes[-2:]) or next(iter(lines), "")
 
 

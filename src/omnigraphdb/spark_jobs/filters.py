@@ -15,7 +15,7 @@ _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 
 def compile_filter(text: str, type_: TableType) -> str:
-    """Compile conditions on a row into a storage filter; refuse what storage cannot evaluate exactly."""
+    """Compile conditions on a row into a storage filter; refuse a condition that storage cannot evaluate exactly."""
     query = Source(
         f"use extensions\nquery filter() {{ match {{ $row: Row\n{translate_sql(text, type_)}\n}} return {{ $row }} }}",
         "<filter>",
@@ -37,7 +37,7 @@ def compile_filter(text: str, type_: TableType) -> str:
 
 
 def _make_catalog(type_: TableType) -> Catalog:
-    """A schema in which the type is a node and its id and endpoints are properties."""
+    """Make a schema in which the type is a node and its id and endpoints are properties."""
     more = {name: Property(name=name, type=_TEXT) for name in _list_own_columns(type_)}
     return Catalog(nodes={"Row": NodeType(name="Row", properties={**type_.properties, **more})})
 
@@ -79,9 +79,9 @@ def translate_sql(text: str, type_: TableType) -> str:
     return " ".join(_SqlTranslation(type_, text).translate())
 
 
-def _translate_quotes(found: re.Match[str]) -> str:
-    token = found["single"]
-    return found[0] if token is None else found[0].replace(token, _quote(token))
+def _translate_quotes(match: re.Match[str]) -> str:
+    token = match["single"]
+    return match[0] if token is None else match[0].replace(token, _quote(token))
 
 
 def _quote(token: str) -> str:
@@ -94,25 +94,25 @@ class _SqlTranslation:
     def __init__(self, type_: TableType, text: str) -> None:
         self._type, self._text = type_, text
         self._names = {*type_.properties, *_list_own_columns(type_)}
-        self._tokens = [one for one in _SQL_TOKEN.finditer(text) if one[0].strip()]
+        self._tokens = [match for match in _SQL_TOKEN.finditer(text) if match[0].strip()]
         self._done: list[str] = []
         self._moment: str | None = None
-        """How the language calls the type of the column before, when it is a date or an instant."""
+        """The name in the language for the type of the column before, when that is a date or an instant."""
         self._in_list = False
 
     def translate(self) -> list[str]:
-        """Give the tokens of the query language."""
-        following = [*(one[0].strip().lower() for one in self._tokens[1:]), ""]
-        for found, after in zip(self._tokens, following, strict=True):
-            self._translate_token(found, after)
+        """Translate the tokens into tokens of the query language."""
+        following = [*(match[0].strip().lower() for match in self._tokens[1:]), ""]
+        for match, after in zip(self._tokens, following, strict=True):
+            self._translate_token(match, after)
         return self._done
 
-    def _translate_token(self, found: re.Match[str], after: str) -> None:
-        token = found[0].strip()
-        if found["single"] is not None:
+    def _translate_token(self, match: re.Match[str], after: str) -> None:
+        token = match[0].strip()
+        if match["single"] is not None:
             text = _quote(token)
             self._done.append(f"{self._moment}({text})" if self._moment else text)
-        elif found["quoted"] is not None or found["word"] is not None:
+        elif match["quoted"] is not None or match["word"] is not None:
             self._translate_word(token, after)
         else:
             self._done.append(self._translate_mark(token))

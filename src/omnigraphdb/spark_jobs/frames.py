@@ -26,7 +26,7 @@ from omnigraphdb.storage.store import Store
 from omnigraphdb.values import dataclass
 
 FILE_BYTES: Final = 64 * 1024 * 1024
-"""Rows of one scratch file: what a task holds in memory, and what a later step reads at a time."""
+"""Rows of one scratch file: a task holds that many in memory, and a later step reads that many at a time."""
 
 RECEIPTS: Final = "partition int, file int, path string, rows long, bytes long"
 _RECEIPTS_SCHEMA: Final = pa.schema(
@@ -82,7 +82,7 @@ def _make_spill_task(location: StoreLocation, area: str) -> Callable[[Batches], 
 
 
 def _identify_task() -> tuple[int, int]:
-    """The partition and the attempt of the running task: two attempts at a partition may run at the same time."""
+    """Return the partition and the attempt of the running task: two attempts at a partition may run at the same time."""
     context = TaskContext.get()
     return (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
 
@@ -122,12 +122,12 @@ class SpilledTask:
 
 @dataclass(frozen=True, slots=True)
 class SpillArea:
-    """Where the tasks of one write of the data source put their rows; a heartbeat lets cleanup find them."""
+    """The area for the rows of the tasks of one write of the data source; a heartbeat lets cleanup find them."""
 
     location: StoreLocation
     operation: OperationId
     ahead: RowsAhead | None = None
-    """How rows are checked and written; None when the load does that, because the branch is not there yet."""
+    """The writer that checks and writes rows; None when the load does that, because the branch does not exist yet."""
 
     @classmethod
     def new(

@@ -38,14 +38,16 @@ def project_frames(
 ) -> SparkArcs:
     """Number the nodes of some tables in the order of their rows, and make arcs of the edges."""
     texts = dict.fromkeys(NAMES)
-    listed = [(read_table(spark, one, ["id"]), {"type": one.type.name}) for one in nodes]
+    listed = [(read_table(spark, table, ["id"]), {"type": table.type.name}) for table in nodes]
     # Partitions are in the order of the rows, so that smaller numbers come first, as in one process.
     numbered = unite_frames(spark, listed, texts).withColumn(
         "number", F.monotonically_increasing_id()
     )
-    kept = _keep(numbered)
-    arcs = _keep(reduce(DataFrame.union, [_read_arcs(spark, kept, *one) for one in edges]))
-    return SparkArcs(kept, arcs, kept.count(), arcs.count())
+    stored_nodes = _keep(numbered)
+    arcs = _keep(
+        reduce(DataFrame.union, [_read_arcs(spark, stored_nodes, *edge) for edge in edges])
+    )
+    return SparkArcs(stored_nodes, arcs, stored_nodes.count(), arcs.count())
 
 
 def _read_arcs(
@@ -74,11 +76,11 @@ def _read_arcs(
 def _require_weights(rows: DataFrame, name: str) -> None:
     weight = F.col("weight")
     wrong = weight.isNull() | F.isnan(weight) | (weight < 0) | (weight == float("inf"))
-    found = rows.agg(F.sum(wrong.cast("long")), F.count(F.lit(1))).first()
-    assert found is not None, "an aggregate has a row"
-    if found[0]:
+    counts = rows.agg(F.sum(wrong.cast("long")), F.count(F.lit(1))).first()
+    assert counts is not None, "an aggregate has a row"
+    if counts[0]:
         raise UserInputError(
-            f"the weight {name} is NULL, negative or not finite on {found[0]} of {found[1]} edges; nothing was computed",
+            f"the weight {name} is NULL, negative or not finite on {counts[0]} of {counts[1]} edges; nothing was computed",
             hint="a weight is a finite number of at least 0 on every edge",
         )
 
@@ -89,21 +91,21 @@ def _keep(frame: DataFrame) -> DataFrame:
 
 
 def _sum(frame: DataFrame, column: Column) -> Any:
-    found = frame.agg(F.sum(column)).first()
-    return 0 if found is None or found[0] is None else found[0]
+    row = frame.agg(F.sum(column)).first()
+    return 0 if row is None or row[0] is None else row[0]
 
 
 def name_values(graph: SparkArcs, values: DataFrame) -> DataFrame:
     """Give values of numbers the types and ids of their nodes."""
-    named = graph.nodes.join(values, "number").orderBy("number")
-    return named.select(*NAMES, *(name for name in values.columns if name != "number"))
+    named_values = graph.nodes.join(values, "number").orderBy("number")
+    return named_values.select(*NAMES, *(name for name in values.columns if name != "number"))
 
 
 # ---- algorithms
 
 
 def count_degrees(graph: SparkArcs) -> DataFrame:
-    """How many arcs each node has, with those that enter and leave."""
+    """Count the arcs of each node, and of these the arcs that enter and that leave it."""
     sides = [
         graph.arcs.groupBy(F.col(end).alias("number")).agg(F.count(F.lit(1)).alias(name))
         for end, name in (("target", "entering"), ("source", "leaving"))
@@ -122,7 +124,7 @@ def compute_pagerank(
     bounds: Bounds,
     start: DataFrame | pa.Table | None = None,
 ) -> DataFrame:
-    """The share of time that a walker spends at each node; one without a way out jumps anywhere.
+    """Compute the share of time that a walker spends at each node; a walker without a way out jumps anywhere.
 
     `start` are former ranks by `type` and `id`.
     """
@@ -143,27 +145,29 @@ def compute_pagerank(
 
 
 def _read_start(graph: SparkArcs, start: DataFrame | pa.Table) -> DataFrame | None:
-    """Former ranks by number, as shares of 1; a node that is new begins with the mean. None for values that are no ranks."""
+    """Read former ranks by number, as shares of 1; a new node begins with the mean. None for values that are not ranks."""
     if isinstance(start, pa.Table):
         start = graph.nodes.sparkSession.createDataFrame(start.select([*NAMES, "value"]))
-    found = start.agg(F.avg("value"), F.min("value"), F.sum("value")).first()
-    if found is None or found[0] is None or found[1] < 0 or found[2] <= 0:
+    statistics = start.agg(F.avg("value"), F.min("value"), F.sum("value")).first()
+    if statistics is None or statistics[0] is None or statistics[1] < 0 or statistics[2] <= 0:
         return None
-    known = graph.nodes.join(start.select(*NAMES, "value"), list(NAMES), "left")
-    ranks = known.select("number", F.coalesce("value", F.lit(float(found[0]))).alias("rank"))
+    nodes_with_ranks = graph.nodes.join(start.select(*NAMES, "value"), list(NAMES), "left")
+    ranks = nodes_with_ranks.select(
+        "number", F.coalesce("value", F.lit(float(statistics[0]))).alias("rank")
+    )
     total = float(_sum(ranks, F.col("rank")))
     return ranks.select("number", (F.col("rank") / total).alias("rank")) if total > 0 else None
 
 
 def find_components(graph: SparkArcs, bounds: Bounds) -> DataFrame:
-    """The least number of a node in the weak component of each node."""
-    both = _keep(_list_neighbours(graph))
+    """Find the least number of a node in the weak component of each node."""
+    neighbours = _keep(_list_neighbours(graph))
     labels = _keep(graph.nodes.select("number", F.col("number").alias("value")))
     for done in bounds.count_rounds():
         bounds.state = f"{done} rounds are done"
-        least = both.join(labels.withColumnRenamed("number", "other"), "other")
-        least = least.groupBy("number").agg(F.min("value").alias("least"))
-        lower = labels.join(least, "number", "left").select(
+        minima = neighbours.join(labels.withColumnRenamed("number", "other"), "other")
+        minima = minima.groupBy("number").agg(F.min("value").alias("least"))
+        lower = labels.join(minima, "number", "left").select(
             "number",
             F.col("value").alias("before"),
             F.least("value", F.coalesce("least", "value")).alias("value"),
@@ -180,18 +184,18 @@ def find_components(graph: SparkArcs, bounds: Bounds) -> DataFrame:
 
 
 def propagate_labels(graph: SparkArcs, *, rounds: int, bounds: Bounds) -> DataFrame:
-    """The label that weighs most among the neighbours of each node, all nodes at once; ties go to the smallest."""
-    apart = graph.arcs.filter("source <> target")
-    ties = apart.selectExpr("source as number", "target as other", "weight").union(
-        apart.selectExpr("target as number", "source as other", "weight")
+    """Find the label that weighs most among the neighbours of each node, all nodes at once; ties go to the smallest."""
+    proper_arcs = graph.arcs.filter("source <> target")
+    ties = proper_arcs.selectExpr("source as number", "target as other", "weight").union(
+        proper_arcs.selectExpr("target as number", "source as other", "weight")
     )
     ties = _keep(ties.groupBy("number", "other").agg(F.sum("weight").alias("weight")))
     labels = _keep(graph.nodes.select("number", F.col("number").alias("value")))
     for done in range(rounds):
         bounds.state = f"{done} rounds are done"
         bounds.check_time()
-        named = ties.join(labels.withColumnRenamed("number", "other"), "other")
-        sums = named.groupBy("number", "value").agg(F.sum("weight").alias("weight"))
+        labelled_ties = ties.join(labels.withColumnRenamed("number", "other"), "other")
+        sums = labelled_ties.groupBy("number", "value").agg(F.sum("weight").alias("weight"))
         best = sums.groupBy("number").agg(
             F.max(F.expr("struct(weight, -value as value)")).alias("best")
         )
@@ -209,10 +213,10 @@ def propagate_labels(graph: SparkArcs, *, rounds: int, bounds: Bounds) -> DataFr
 
 
 def count_triangles(graph: SparkArcs) -> DataFrame:
-    """In how many triangles each node is; edges point to the end of higher degree, so that no node has many."""
-    both = _keep(_list_neighbours(graph))
-    degrees = both.groupBy("number").agg(F.count(F.lit(1)).alias("degree"))
-    ranked = both.join(degrees, "number").join(
+    """Count the triangles of each node; edges point to the end of higher degree, so that no node has many."""
+    neighbours = _keep(_list_neighbours(graph))
+    degrees = neighbours.groupBy("number").agg(F.count(F.lit(1)).alias("degree"))
+    ranked = neighbours.join(degrees, "number").join(
         degrees.selectExpr("number as other", "degree as other_degree"), "other"
     )
     up = _keep(
@@ -228,10 +232,10 @@ def count_triangles(graph: SparkArcs) -> DataFrame:
 
 
 def count_hops(graph: SparkArcs, type_name: str, id: str, bounds: Bounds) -> DataFrame:
-    """The least number of arcs from one node to each that it reaches."""
-    wanted = (F.col("type") == type_name) & (F.col("id") == id)
+    """Find the least number of arcs from one node to each node that it reaches."""
+    is_start = (F.col("type") == type_name) & (F.col("id") == id)
     frontier = _keep(
-        graph.nodes.filter(wanted).select("number", F.lit(0).cast("long").alias("value"))
+        graph.nodes.filter(is_start).select("number", F.lit(0).cast("long").alias("value"))
     )
     if not frontier.count():
         raise NotFound(type_name, id, hint="the projection has no such node")
@@ -250,7 +254,7 @@ def count_hops(graph: SparkArcs, type_name: str, id: str, bounds: Bounds) -> Dat
 
 
 def _list_neighbours(graph: SparkArcs) -> DataFrame:
-    """Each pair of different nodes with an arc in either direction, once in both orders."""
-    apart = graph.arcs.filter("source <> target")
-    forward = apart.selectExpr("source as number", "target as other")
-    return forward.union(apart.selectExpr("target as number", "source as other")).distinct()
+    """List each pair of different nodes with an arc in either direction, once in both orders."""
+    proper_arcs = graph.arcs.filter("source <> target")
+    forward = proper_arcs.selectExpr("source as number", "target as other")
+    return forward.union(proper_arcs.selectExpr("target as number", "source as other")).distinct()

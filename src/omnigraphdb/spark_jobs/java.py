@@ -43,15 +43,15 @@ INSTALLED: Final = "PYSPARK_INSTALLED"
 
 
 def java_home() -> str:
-    """The `JAVA_HOME` to set for Spark: a launcher of the Java of this machine, or of a package."""
+    """Return the `JAVA_HOME` to set for Spark: a launcher of the Java of this machine, or of a package."""
     configured = os.environ.get("JAVA_HOME")
     if configured:
         java = Path(configured) / "bin" / "java"
         _require_new_enough(java)
         return configured if _is_launcher(java) else _make_home(java)
-    found = shutil.which("java")
-    if found is not None and (java_version(Path(found)) or 0) >= JAVA_MIN:
-        return _make_home(Path(found))
+    java_on_path = shutil.which("java")
+    if java_on_path is not None and (java_version(Path(java_on_path)) or 0) >= JAVA_MIN:
+        return _make_home(Path(java_on_path))
     return find_packaged_java()
 
 
@@ -99,11 +99,11 @@ def java_version(java: Path) -> int | None:
 
 
 def _require_new_enough(java: Path) -> None:
-    found = java_version(java)
-    if found is None or found < JAVA_MIN:
-        what = "holds no Java that starts" if found is None else f"is Java {found}"
+    java_major = java_version(java)
+    if java_major is None or java_major < JAVA_MIN:
+        fault = "holds no Java that starts" if java_major is None else f"is Java {java_major}"
         raise ConfigError(
-            f"JAVA_HOME {what}, Spark needs {JAVA_MIN} or newer; no changes were made",
+            f"JAVA_HOME {fault}, Spark needs {JAVA_MIN} or newer; no changes were made",
             hint="point JAVA_HOME at a newer Java, or unset it to use the one of the extra 'spark'",
         )
 

@@ -33,11 +33,11 @@ def require_same_versions(spark: SparkSession) -> None:
 
 
 def check_versions(spark: SparkSession) -> None:
-    """Ask the executors of a session for their versions; refuse those that differ or run no task of this driver."""
+    """Ask the executors of a session for their versions; refuse executors that differ or run no task of this driver."""
     find = make_difference_finder()
     group = f"omnigraph-versions-{SYSTEM.new_id()}"
     try:
-        found = (
+        host_differences = (
             _ask_server(spark, find) if is_connect(spark) else _ask_executors(spark, find, group)
         )
     except (PySparkException, Py4JError) as error:
@@ -47,8 +47,8 @@ def check_versions(spark: SparkSession) -> None:
             f"{find_error_line(str(error))}; no changes were made",
             hint=ADVICE,
         ) from error
-    if found:
-        differences = "; ".join(sorted(set(found)))
+    if host_differences:
+        differences = "; ".join(sorted(set(host_differences)))
         raise ConfigError(f"{DIFFER}{differences}; no changes were made", hint=ADVICE)
 
 
@@ -69,8 +69,8 @@ def _ask_executors(spark: Any, find: Callable[[], list[str]], group: str) -> Seq
     context.setJobGroup(group, "versions")
     try:
         seeds = context.parallelize(range(PREFLIGHT_TASKS), PREFLIGHT_TASKS)
-        found: Sequence[str] = seeds.mapPartitions(look).collect()
-        return found
+        differences: Sequence[str] = seeds.mapPartitions(look).collect()
+        return differences
     finally:
         for name, value in former.items():
             context.setLocalProperty(name, value)

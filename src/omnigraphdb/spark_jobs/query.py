@@ -120,15 +120,15 @@ def _open_plan(
     params: Mapping[str, Any] | None,
     spark: Any,
 ) -> tuple[Plan, SparkGraph]:
-    found = compile_as_of(engine.plans, view, source, name)
+    compiled = compile_as_of(engine.plans, view, source, name)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
-    plan = fill(found.plan, bind_arguments(found.checked, params), now)
+    plan = fill(compiled.plan, bind_arguments(compiled.checked, params), now)
     graph = SparkGraph(
         spark=spark_runner(spark).spark,
         location=engine.location,
-        catalog=found.catalog,
-        snapshot=found.snapshot,
-        names=found.names,
+        catalog=compiled.catalog,
+        snapshot=compiled.snapshot,
+        names=compiled.names,
     )
     return plan, graph
 
@@ -139,8 +139,8 @@ def run_on_spark(plan: Plan, graph: SparkGraph) -> pa.Table:
     frame = _shape_result(plan, graph, labels)
     result = collect_job(graph.spark, f"query {plan.name}", frame)
     columns = [
-        _property(result[label], replace(one.type, nullable=True))
-        for label, one in zip(labels, plan.root.columns, strict=True)
+        _property(result[label], replace(output_column.type, nullable=True))
+        for label, output_column in zip(labels, plan.root.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=plan.schema)
 
@@ -150,16 +150,18 @@ def _shape_result(plan: Plan, graph: SparkGraph, labels: Sequence[str]) -> DataF
     rows = lowering.rows(plan.root.input, None)
     return rows.frame.select(
         *(
-            lowering.value(one.expr, rows).cast(spark_name(one.type)).alias(label)
-            for label, one in zip(labels, plan.root.columns, strict=True)
+            lowering.value(output_column.expr, rows)
+            .cast(spark_name(output_column.type))
+            .alias(label)
+            for label, output_column in zip(labels, plan.root.columns, strict=True)
         )
     )
 
 
 def _property(column: pa.ChunkedArray, type_: PropertyType) -> pa.Array:
     """Convert a result column to the type of its property."""
-    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return shape_column(from_spark(whole, type_), type_).values
+    combined = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return shape_column(from_spark(combined, type_), type_).values
 
 
 # ---- plans
@@ -188,20 +190,20 @@ class Lowering:
     @cached_property
     def needed(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of every variable, its id first."""
-        asked: dict[str, dict[str, None]] = {slot.name: {} for slot in self.plan.slots}
+        needed_columns: dict[str, dict[str, None]] = {slot.name: {} for slot in self.plan.slots}
         for value in self.path_values:
-            asked[value.variable][path_key(value)] = None
+            needed_columns[value.variable][path_key(value)] = None
         for ref in list_references(self.plan.root):
-            asked[ref.variable][self._find_column(ref.variable, ref.property)] = None
+            needed_columns[ref.variable][self._find_column(ref.variable, ref.property)] = None
         # The properties of a node are found by its id, those of an edge stand beside its ends.
-        named = _name_entities(self.plan.operators).union(
+        entity_names = _name_entities(self.plan.operators).union(
             slot.name
             for slot in self.plan.slots
-            if slot.kind is VariableKind.NODE and asked[slot.name]
+            if slot.kind is VariableKind.NODE and needed_columns[slot.name]
         )
         return {
-            name: tuple({ID: None} | columns) if name in named else tuple(columns)
-            for name, columns in asked.items()
+            name: tuple({ID: None} | columns) if name in entity_names else tuple(columns)
+            for name, columns in needed_columns.items()
         }
 
     @cached_property
@@ -210,7 +212,7 @@ class Lowering:
         return {slot.name: (i, slot) for i, slot in enumerate(self.plan.slots)}
 
     def _find_column(self, variable: str, name: str) -> str:
-        """The column of a property: that of the id for a key, unless the type had another schema then."""
+        """Find the column of a property: the id column for a key, unless the type had another schema then."""
         _, slot = self.slots[variable]
         if slot.key != name or node_key(slot.type_name) in self.graph.names:
             return name
@@ -218,22 +220,22 @@ class Lowering:
 
     @cached_property
     def path_values(self) -> tuple[PathValue, ...]:
-        """What the plan asks of paths."""
-        parts = (one for operator in self.plan.operators for one in walk(operator))
-        return tuple(dict.fromkeys(one for one in parts if isinstance(one, PathValue)))
+        """The values of paths that the plan uses."""
+        parts = (part for operator in self.plan.operators for part in walk(operator))
+        return tuple(dict.fromkeys(part for part in parts if isinstance(part, PathValue)))
 
     def label(self, variable: str, name: str) -> str:
-        """The column that holds a property of a variable."""
+        """Return the column that holds a property of a variable."""
         position, _ = self.slots[variable]
         column = self._find_column(variable, name)
         return f"v{position}_{self.needed[variable].index(column)}"
 
     def labels(self, variable: str) -> dict[str, str]:
-        """The properties of a variable, by the columns that hold them."""
+        """Return the properties of a variable, by the columns that hold them."""
         return {self.label(variable, name): name for name in self.needed[variable]}
 
     def columns(self, variables: Iterable[str]) -> list[str]:
-        """The columns of some variables."""
+        """Return the columns of some variables."""
         return [label for name in sorted(variables) for label in self.labels(name)]
 
     def resolve_column(self, variable: str, name: str) -> Column:
@@ -288,7 +290,7 @@ class Lowering:
                 return self._leave(operator, self.rows(operator.input, around))
             case Union(inputs=inputs):
                 rows = self.rows(inputs[0], around)
-                frames = [self.rows(one, around).frame for one in inputs[1:]]
+                frames = [self.rows(union_input, around).frame for union_input in inputs[1:]]
                 return replace(rows, frame=reduce(DataFrame.union, frames, rows.frame))
             case Slice(per=(_, *_)):
                 return self._cut_each(operator, around)
@@ -328,8 +330,8 @@ class Lowering:
     def _product(self, operator: Product, around: Rows | None) -> Rows:
         left, right = self.rows(operator.left, around), self.rows(operator.right, around)
         tests = [condition(test, self.resolve_column) for test in operator.on]
-        both = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
-        frame = _bare(left).join(_bare(right), both, "inner")
+        join_condition = reduce(lambda a, b: a & b, tests) if tests else F.lit(True)
+        frame = _bare(left).join(_bare(right), join_condition, "inner")
         fields = {**(left.fields or {}), **(right.fields or {})}
         return Rows(frame, left.variables | right.variables, fields)
 
@@ -341,35 +343,37 @@ class Lowering:
         if not ids:
             any_row = inner.frame.limit(1).select(F.lit(1).alias("__any"))
             return replace(rows, frame=rows.frame.join(any_row, F.lit(True), how))
-        known = inner.frame.select(*(F.col(one).alias(f"{one}_i") for one in ids)).distinct()
-        return replace(rows, frame=rows.frame.join(known, _agree(ids), how))
+        inner_ids = inner.frame.select(
+            *(F.col(id_label).alias(f"{id_label}_i") for id_label in ids)
+        ).distinct()
+        return replace(rows, frame=rows.frame.join(inner_ids, _agree(ids), how))
 
     def _optional(self, operator: OptionalJoin, around: Rows | None) -> Rows:
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
         ids = [self.label(name, ID) for name in operator.on]
-        found = inner.frame.select(
-            *(F.col(one).alias(f"{one}_i") for one in ids),
-            *(F.col(one) for one in self.columns(operator.binds)),
+        matches = inner.frame.select(
+            *(F.col(id_label).alias(f"{id_label}_i") for id_label in ids),
+            *(F.col(column_label) for column_label in self.columns(operator.binds)),
         )
-        joined = rows.frame.join(found, _agree(ids) if ids else F.lit(True), "left_outer")
-        frame = joined.drop(*(f"{one}_i" for one in ids))
+        joined = rows.frame.join(matches, _agree(ids) if ids else F.lit(True), "left_outer")
+        frame = joined.drop(*(f"{id_label}_i" for id_label in ids))
         return replace(rows, frame=frame, variables=rows.variables | frozenset(operator.binds))
 
     def _attach(self, operator: Attach, around: Rows | None) -> Rows:
-        """Give rows what their matches in a block come to: the block is grouped once, then joined."""
+        """Join each row with the aggregate of its matches in a block: the block is grouped once, then joined."""
         rows = self.rows(operator.input, around)
         inner = self.rows(operator.inner, rows)
         name = f"a{len(rows.fields or {})}"
-        ids = [self.label(one, ID) for one in operator.on]
+        ids = [self.label(variable, ID) for variable in operator.on]
         tally = operator.tally
         value = F.lit(True) if tally is None else self._tally(tally, inner)
-        keys = [F.col(one).alias(f"{one}_i") for one in ids]
-        found = inner.frame.groupBy(*keys).agg(
+        keys = [F.col(id_label).alias(f"{id_label}_i") for id_label in ids]
+        aggregates = inner.frame.groupBy(*keys).agg(
             F.first(value).alias(name) if tally is None else value.alias(name)
         )
-        joined = rows.frame.join(found, _agree(ids) if ids else F.lit(True), "left_outer")
-        frame = joined.drop(*(f"{one}_i" for one in ids))
+        joined = rows.frame.join(aggregates, _agree(ids) if ids else F.lit(True), "left_outer")
+        frame = joined.drop(*(f"{id_label}_i" for id_label in ids))
         if tally is None:
             frame = frame.withColumn(name, F.coalesce(F.col(name), F.lit(False)))
         elif tally.function == "count":
@@ -379,7 +383,7 @@ class Lowering:
     # ---- walks
 
     def _expand(self, operator: Expand, around: Rows | None, tests: Sequence[Test] = ()) -> Rows:
-        """Join what a walk reaches; of edges with a variable those that fail the tests need not be read."""
+        """Join the nodes that a walk reaches; an edge with a variable need not be read when it fails the tests."""
         if self._starts_anywhere(operator):
             return self._bind_ends(operator, self._read_steps(operator, tests))
         rows = self.rows(operator.input, around)
@@ -406,7 +410,7 @@ class Lowering:
         )
 
     def _bind_ends(self, operator: Expand, steps: DataFrame) -> Rows:
-        """Take the near ends of steps for the source, and join what they reach."""
+        """Take the near ends of steps for the source, and join the nodes that the steps reach."""
         if operator.edge_variable is None:
             steps = steps.distinct()
         frame = steps.withColumnRenamed("__near", self.label(operator.source, ID))
@@ -427,7 +431,7 @@ class Lowering:
         return replace(rows, frame=frame, variables=variables)
 
     def _pairs(self, operator: Expand, rows: Rows, tests: Sequence[Test]) -> DataFrame:
-        """The pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
+        """Find the pairs of nodes that a hop connects: one row for each pair, or for each edge when the edge has a variable."""
         steps = self._read_steps(operator, tests)
         if operator.edge_variable is not None:
             return steps
@@ -438,41 +442,46 @@ class Lowering:
         return self._reach_pairs(operator, steps.distinct().localCheckpoint(), rows, (low, high))
 
     def _read_steps(self, operator: Expand, tests: Sequence[Test]) -> DataFrame:
-        """Read the edges that may be walked: a near end, a far end when one asks for it, and what the edge variable has."""
+        """Read the edges that may be walked: a near end, a far end where it is needed, and the columns of the edge variable."""
         variable = operator.edge_variable
-        named = {} if variable is None else self.labels(variable)
+        edge_labels = {} if variable is None else self.labels(variable)
         if variable is not None and is_mixed(operator.edge):
             raise make_unsupported_error("an edge variable of several types")
-        own = {variable, operator.walked}
-        about = [one for one in (*operator.where, *tests) if variables_of(one) <= own]
-        edges = self._edges(operator, self._choose_ends(operator), named, about)
+        edge_variables = {variable, operator.walked}
+        edge_tests = [
+            test for test in (*operator.where, *tests) if variables_of(test) <= edge_variables
+        ]
+        edges = self._edges(operator, self._choose_ends(operator), edge_labels, edge_tests)
         if operator.direction is not Direction.BOTH:
             return edges.drop(*self._tested(operator)) if operator.where else edges
-        return _steps(edges, operator.direction, list(named))
+        return _steps(edges, operator.direction, list(edge_labels))
 
     def _choose_ends(self, operator: Expand) -> Mapping[str, str]:
         """Choose the ends of edges to read, by the names that they get."""
         near, far = ("dst", "src") if operator.direction is Direction.IN else ("src", "dst")
         if operator.direction is Direction.BOTH:
             return {"__src": near, "__dst": far}
-        asked = operator.edge_variable is None or operator.closes or self.needed[operator.target]
-        return {"__near": near, "__far": far} if asked else {"__near": near}
+        needs_far = (
+            operator.edge_variable is None or operator.closes or self.needed[operator.target]
+        )
+        return {"__near": near, "__far": far} if needs_far else {"__near": near}
 
     def _tested(self, operator: Expand | FindPaths) -> dict[str, str]:
-        """The properties of edges that say whether one may be walked."""
+        """Return the properties of edges that decide whether an edge may be walked."""
         return {} if operator.walked is None else self.labels(operator.walked)
 
     def _edges(
         self,
         operator: Expand | FindPaths,
         ends: Mapping[str, str],
-        named: Mapping[str, str],
+        edge_labels: Mapping[str, str],
         tests: Sequence[Test],
     ) -> DataFrame:
-        """The edges that may be walked: their ends, the columns of their variable, and those that are tested."""
-        columns = {**ends, **named, **self._tested(operator)}
+        """Read the edges that may be walked: their ends, the columns of their variable, and the columns that are tested."""
+        columns = {**ends, **edge_labels, **self._tested(operator)}
         kinds = [
-            self.graph.frame(edge_key(one), columns, tests) for one in split_types(operator.edge)
+            self.graph.frame(edge_key(edge_type), columns, tests)
+            for edge_type in split_types(operator.edge)
         ]
         edges = reduce(DataFrame.unionByName, kinds)
         for test in operator.where:
@@ -482,12 +491,12 @@ class Lowering:
     def _reach_pairs(
         self, operator: Expand, steps: DataFrame, rows: Rows, bounds: tuple[int, int | None]
     ) -> DataFrame:
-        """The pairs within a distance, each once; a node reaches itself without a hop, or through its own loop."""
+        """Find the pairs within a distance, each once; a node reaches itself without a hop, or through its own loop."""
         low, high = bounds
         source = F.col(self.label(operator.source, ID))
         sources = rows.frame.select(source.alias("__near")).dropna().distinct()
         front = sources.select("__near", F.col("__near").alias("__far")).localCheckpoint()
-        seen, found = front, [front] if low == 0 else []
+        seen, pair_frames = front, [front] if low == 0 else []
         for hop in count(1) if high is None else range(1, high + 1):
             walked = (
                 front.select("__near", F.col("__far").alias("__at"))
@@ -496,16 +505,16 @@ class Lowering:
                 .distinct()
             )
             if hop == 1 and low == 1:
-                found.append(walked.where(F.col("__near") == F.col("__far")))
+                pair_frames.append(walked.where(F.col("__near") == F.col("__far")))
             # A checkpoint materialises each round, so that Spark does not repeat all rounds before it.
             front = walked.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
             if front.isEmpty():
                 break
             seen = seen.union(front)
             if hop >= low:
-                found.append(front)
+                pair_frames.append(front)
         nothing = steps.limit(0)
-        return reduce(DataFrame.union, found, nothing)
+        return reduce(DataFrame.union, pair_frames, nothing)
 
     # ---- paths
 
@@ -519,24 +528,24 @@ class Lowering:
             )
         # The id of a path is the list of its edge ids: it orders paths as a search does.
         values = [F.col("__p.ids").alias(self.label(choice.variable, ID))]
-        for asked in self.path_values:
-            if asked.variable == choice.variable:
-                label = self.label(choice.variable, path_key(asked))
-                values.append(self._path_value(asked).alias(label))
-        found = self._reach_paths(operator, rows).select("__near", "__far", *values)
+        for path_value in self.path_values:
+            if path_value.variable == choice.variable:
+                label = self.label(choice.variable, path_key(path_value))
+                values.append(self._path_value(path_value).alias(label))
+        paths = self._reach_paths(operator, rows).select("__near", "__far", *values)
         source, target = self.label(operator.source, ID), self.label(operator.target, ID)
         joins = F.col(source) == F.col("__near")
         if operator.closes:
             joins = joins & (F.col(target) == F.col("__far"))
-            frame = rows.frame.join(found, joins, "inner").drop("__near", "__far")
+            frame = rows.frame.join(paths, joins, "inner").drop("__near", "__far")
         else:
             nodes = self.graph.frame(node_key(operator.target_type), self.labels(operator.target))
-            frame = rows.frame.join(found, joins, "inner").drop("__near")
+            frame = rows.frame.join(paths, joins, "inner").drop("__near")
             frame = frame.join(nodes, F.col("__far") == F.col(target), "inner").drop("__far")
         return replace(rows, frame=frame, variables=rows.variables | operator.binds)
 
     def _reach_paths(self, operator: FindPaths, rows: Rows) -> DataFrame:
-        """The shortest path of every pair within the bounds, by rounds of joins; ties go to the least edge ids."""
+        """Find the shortest path of every pair within the bounds, by rounds of joins; ties go to the least edge ids."""
         steps = self._path_steps(operator).localCheckpoint()
         low, high = _count(operator.low), _count(operator.high or 0)
         source = F.col(self.label(operator.source, ID))
@@ -549,21 +558,21 @@ class Lowering:
         )
         front = sources.select("__near", F.col("__near").alias("__far"), nothing.alias("__p"))
         front = front.localCheckpoint()
-        seen, found = front.select("__near", "__far"), [front] if low == 0 else []
+        seen, path_frames = front.select("__near", "__far"), [front] if low == 0 else []
         for hop in range(1, high + 1):
             longer = _choose_least(_lengthen(front, steps, operator.backward))
             if hop == 1 and low == 1:
-                found.append(longer.where(F.col("__near") == F.col("__far")))
+                path_frames.append(longer.where(F.col("__near") == F.col("__far")))
             front = longer.join(seen, ["__near", "__far"], "left_anti").localCheckpoint()
             if front.isEmpty():
                 break
             seen = seen.union(front.select("__near", "__far"))
             if hop >= low:
-                found.append(front)
-        return reduce(DataFrame.union, found, front.limit(0))
+                path_frames.append(front)
+        return reduce(DataFrame.union, path_frames, front.limit(0))
 
     def _path_steps(self, operator: FindPaths) -> DataFrame:
-        """The edges that may be walked, each with its id and what is asked of it."""
+        """Read the edges that may be walked, each with its id and the columns that tests and path values use."""
         ends = {"__src": "src", "__dst": "dst"}
         edges = self._edges(operator, ends, {}, operator.where)
         labels = list(self._tested(operator))
@@ -575,9 +584,9 @@ class Lowering:
             F.struct(*labels).alias("__e"),
         )
 
-    def _path_value(self, asked: PathValue) -> Column:
+    def _path_value(self, path_value: PathValue) -> Column:
         """Lower a value of a path."""
-        match asked.function:
+        match path_value.function:
             case "hops":
                 return F.size("__p.ids").cast("bigint")
             case "nodes":
@@ -585,21 +594,23 @@ class Lowering:
             case "edges":
                 raise make_unsupported_error("edges() of a path")
             case function:
-                assert asked.argument is not None, "an aggregate has an argument"
-                return self._tally_path(asked, function, asked.argument, F.col("__p.edges"))
+                assert path_value.argument is not None, "an aggregate has an argument"
+                return self._tally_path(
+                    path_value, function, path_value.argument, F.col("__p.edges")
+                )
 
     def _tally_path(
-        self, asked: PathValue, function: AggregateName, argument: Operand, edges: Column
+        self, path_value: PathValue, function: AggregateName, argument: Operand, edges: Column
     ) -> Column:
         def evaluate(edge: Column) -> Column:
             return operand(argument, lambda variable, name: edge[self.label(variable, name)])
 
-        values = F.filter(F.transform(edges, evaluate), lambda one: one.isNotNull())
-        if asked.distinct:
+        values = F.filter(F.transform(edges, evaluate), lambda entry: entry.isNotNull())
+        if path_value.distinct:
             values = F.array_distinct(values)
         exact = "double" if argument.type.scalar in FLOATS else "bigint"
         zero = F.lit(0).cast(exact)
-        total = F.aggregate(values, zero, lambda sum_, one: sum_ + one.cast(exact))
+        total = F.aggregate(values, zero, lambda sum_, number: sum_ + number.cast(exact))
         match function:
             case "count":
                 return F.size(values).cast("bigint")
@@ -619,29 +630,33 @@ class Lowering:
     # ---- groups, order, values
 
     def _group(self, operator: Group, rows: Rows) -> Rows:
-        names = [*(one.name for one in operator.keys), *(one.name for one in operator.tallies)]
+        names = [*(term.name for term in operator.keys), *(term.name for term in operator.tallies)]
         fields = {name: f"g{i}" for i, name in enumerate(names)}
-        keys = [self.value(one.expr, rows).alias(fields[one.name]) for one in operator.keys]
-        tallies = [self._tally(one, rows).alias(fields[one.name]) for one in operator.tallies]
+        keys = [self.value(key.expr, rows).alias(fields[key.name]) for key in operator.keys]
+        tallies = [self._tally(tally, rows).alias(fields[tally.name]) for tally in operator.tallies]
         # An entity determines its properties; a stage behind the groups may go on from it.
-        whole = {one.expr.variable for one in operator.keys if isinstance(one.expr, EntityRef)}
-        keys += [F.col(one) for one in self.columns(whole)]
+        entity_variables = {
+            key.expr.variable for key in operator.keys if isinstance(key.expr, EntityRef)
+        }
+        keys += [F.col(label) for label in self.columns(entity_variables)]
         if tallies:
             frame = rows.frame.groupBy(*keys).agg(*tallies)
         else:
             frame = rows.frame.select(*keys).distinct()
-        return Rows(frame, frozenset(whole), fields)
+        return Rows(frame, frozenset(entity_variables), fields)
 
     def _leave(self, operator: Stage, rows: Rows) -> Rows:
-        """Leave some entities of rows, and named values."""
-        fields = {one.name: f"w{i}" for i, one in enumerate(operator.values)}
+        """Reduce rows to some entities and named values."""
+        fields = {stage_value.name: f"w{i}" for i, stage_value in enumerate(operator.values)}
         values = [
-            self.value(one.expr, rows).cast(spark_name(one.type)).alias(fields[one.name])
-            for one in operator.values
+            self.value(stage_value.expr, rows)
+            .cast(spark_name(stage_value.type))
+            .alias(fields[stage_value.name])
+            for stage_value in operator.values
         ]
-        kept = [F.col(one) for one in self.columns(operator.entities)]
-        alone = [] if kept or values else [F.lit(1).alias(ALONE)]
-        frame = rows.frame.select(*kept, *values, *alone)
+        entity_columns = [F.col(label) for label in self.columns(operator.entities)]
+        placeholder = [] if entity_columns or values else [F.lit(1).alias(ALONE)]
+        frame = rows.frame.select(*entity_columns, *values, *placeholder)
         return Rows(frame, frozenset(operator.entities), fields)
 
     def _cut_each(self, operator: Slice, around: Rows | None) -> Rows:
@@ -651,13 +666,13 @@ class Lowering:
         rows = self.rows(order.input, around)
         frame, keys = self._with_keys(order, rows)
         keys = keys or [F.lit(1).asc()]
-        by = [self.value(one, rows) for one in operator.per]
+        by = [self.value(per_value, rows) for per_value in operator.per]
         number = F.row_number().over(Window.partitionBy(*by).orderBy(*keys))
-        low, limit = (_whole(one) for one in (operator.window.offset, operator.window.limit))
-        kept = F.col("__n") > (low or 0)
+        low, limit = (_whole(bound) for bound in (operator.window.offset, operator.window.limit))
+        is_in_window = F.col("__n") > (low or 0)
         if limit is not None:
-            kept = kept & (F.col("__n") <= (low or 0) + limit)
-        frame = frame.withColumn("__n", number).where(kept).orderBy(*keys).drop("__n")
+            is_in_window = is_in_window & (F.col("__n") <= (low or 0) + limit)
+        frame = frame.withColumn("__n", number).where(is_in_window).orderBy(*keys).drop("__n")
         return replace(rows, frame=_without_keys(frame, order))
 
     def _tally(self, tally: Tally, rows: Rows) -> Column:
@@ -690,7 +705,7 @@ class Lowering:
         return replace(rows, frame=_without_keys(frame, operator))
 
     def _with_keys(self, operator: Sort, rows: Rows) -> tuple[DataFrame, list[Column]]:
-        """Add the columns of an order, and list what sorts by them."""
+        """Add the columns of an order, and list its sort keys."""
         keys = [
             F.desc_nulls_last(f"__k{i}") if key.descending else F.asc_nulls_first(f"__k{i}")
             for i, key in enumerate(operator.keys)
@@ -726,34 +741,34 @@ def _lengthen(front: DataFrame, steps: DataFrame, backward: bool) -> DataFrame:
 
 def _choose_least(paths: DataFrame) -> DataFrame:
     """Keep of every pair the path with the least edge ids."""
-    least = F.min_by("__p", F.col("__p.ids")).alias("__p")
-    return paths.groupBy("__near", "__far").agg(least)
+    least_path = F.min_by("__p", F.col("__p.ids")).alias("__p")
+    return paths.groupBy("__near", "__far").agg(least_path)
 
 
 def _name_entities(operators: Iterable[Operator]) -> frozenset[str]:
-    """Name the variables whose ids a plan looks at; of the others it only has properties, or their number."""
-    found: set[str] = set()
+    """Name the variables whose ids a plan reads; of the others it only reads properties, or their number."""
+    variables: set[str] = set()
     for operator in operators:
-        found |= {one.variable for one in walk(operator) if isinstance(one, EntityRef)}
+        variables |= {part.variable for part in walk(operator) if isinstance(part, EntityRef)}
         match operator:
             case Scan(variable=variable):
-                found.add(variable)
+                variables.add(variable)
             case Expand(source=source, target=target, closes=closes):
-                found |= {source, target} if closes else {source}
+                variables |= {source, target} if closes else {source}
             case FindPaths():
-                found |= {operator.source, operator.target, operator.walked}
-                found.add(operator.choice.variable)
+                variables |= {operator.source, operator.target, operator.walked}
+                variables.add(operator.choice.variable)
             case Anti(on=on) | Semi(on=on) | Attach(on=on) | OptionalJoin(on=on):
-                found |= set(on)
+                variables |= set(on)
             case Argument(variables=names) | Sort(ties=names):
-                found |= set(names)
+                variables |= set(names)
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(variables)
 
 
 def _count(bound: HopBound) -> int:
-    """The value of a hop bound; a plan for Spark is filled."""
+    """Return the value of a hop bound; a plan for Spark is filled."""
     value = bound.value if isinstance(bound, Const) else bound
     assert isinstance(value, int), "a plan for Spark is filled"
     return value
@@ -769,8 +784,10 @@ def _bare(rows: Rows) -> DataFrame:
 
 
 def _agree(ids: Sequence[str]) -> Column:
-    """The join condition of a nested block: the ids are equal, and NULL equals NULL."""
-    return reduce(lambda a, b: a & b, [F.col(one).eqNullSafe(F.col(f"{one}_i")) for one in ids])
+    """Make the join condition of a nested block: the ids are equal, and NULL equals NULL."""
+    return reduce(
+        lambda a, b: a & b, [F.col(label).eqNullSafe(F.col(f"{label}_i")) for label in ids]
+    )
 
 
 def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataFrame:
@@ -787,7 +804,7 @@ def _steps(edges: DataFrame, direction: Direction, more: Sequence[str]) -> DataF
 
 
 def _cut(frame: DataFrame, window: Bounds) -> DataFrame:
-    offset, limit = (_whole(one) for one in (window.offset, window.limit))
+    offset, limit = (_whole(bound) for bound in (window.offset, window.limit))
     if offset:
         frame = frame.offset(offset)
     return frame if limit is None else frame.limit(limit)

@@ -41,17 +41,19 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Blocks:
-    """How nodes are divided: for each partition of their numbers its first block, and the size of every block."""
+    """The division of nodes: for each partition of their numbers its first block, and the size of every block."""
 
     firsts: Mapping[int, int]
     sizes: tuple[int, ...]
 
     def number(self, name: str) -> tuple[Column, Column]:
-        """The block of a node, and its place there."""
+        """Return the block of a node, and its position in the block."""
         number = F.col(name)
         offset = number.bitwiseAND((1 << PART_BITS) - 1)
-        known = F.create_map(*[F.lit(one) for pair in self.firsts.items() for one in pair])
-        first = known[F.shiftright(number, PART_BITS).cast("int")]
+        first_by_part = F.create_map(
+            *[F.lit(entry) for pair in self.firsts.items() for entry in pair]
+        )
+        first = first_by_part[F.shiftright(number, PART_BITS).cast("int")]
         block = first + F.shiftright(offset, BLOCK_BITS).cast("int")
         return block.cast("int"), offset.bitwiseAND((1 << BLOCK_BITS) - 1).cast("int")
 
@@ -62,8 +64,8 @@ def divide_nodes(nodes: DataFrame) -> Blocks:
     counted = sorted(nodes.groupBy(part).agg(F.count(F.lit(1))).collect())
     firsts: dict[int, int] = {}
     sizes: list[int] = []
-    for one, count in counted:
-        firsts[one] = len(sizes)
+    for part_number, count in counted:
+        firsts[part_number] = len(sizes)
         sizes += [min(1 << BLOCK_BITS, count - at) for at in range(0, count, 1 << BLOCK_BITS)]
     return Blocks(firsts, tuple(sizes))
 
@@ -78,20 +80,20 @@ def rank_blocks(
     bounds: Bounds,
 ) -> DataFrame:
     """Iterate ranks (`number`, `rank`) along arcs until they change by less than the tolerance; gives `number`, `value`."""
-    block, place = blocks.number("source")
+    block, offset = blocks.number("source")
     to, target = blocks.number("target")
     ends = arcs.select(
         block.alias("block"),
-        place.alias("source"),
+        offset.alias("source"),
         to.alias("to"),
         target.alias("target"),
         "weight",
     )
     count, total = sum(blocks.sizes), len(blocks.sizes)
     packed = _keep(_run(_move_rows(ends, total), partial(pack_arcs, blocks.sizes)))
-    block, place = blocks.number("number")
-    named = ranks.select(block.alias("block"), place.alias("place"), "rank")
-    state = _run(_move_rows(named, total), partial(pack_ranks, blocks.sizes))
+    block, offset = blocks.number("number")
+    numbered_ranks = ranks.select(block.alias("block"), offset.alias("place"), "rank")
+    state = _run(_move_rows(numbered_ranks, total), partial(pack_ranks, blocks.sizes))
     state, _, lost = _step(packed, state, blocks, None, damping)
     for _ in bounds.count_rounds():
         jumps = (1 - damping + damping * lost) / count
@@ -99,9 +101,9 @@ def rank_blocks(
         bounds.state = f"the ranks still change by {change:.1e}"
         if change < tolerance:
             break
-    found = state.filter(F.col("kind") == RANKS)
+    final_ranks = state.filter(F.col("kind") == RANKS)
     unpack = partial(unpack_ranks, list_starts(blocks))
-    return found.mapInArrow(seal_task(unpack), "number long, value double")
+    return final_ranks.mapInArrow(seal_task(unpack), "number long, value double")
 
 
 def _move_rows(frame: DataFrame, total: int) -> DataFrame:
@@ -109,15 +111,15 @@ def _move_rows(frame: DataFrame, total: int) -> DataFrame:
     return frame.repartitionById(total, frame["block"])
 
 
-def _run(placed: DataFrame, task: Callable[[pa.Table], Batches]) -> DataFrame:
+def _run(frame: DataFrame, task: Callable[[pa.Table], Batches]) -> DataFrame:
     """Give a task all rows of its block; blocks without rows have nothing to do."""
 
     def run(batches: Batches) -> Batches:
-        found = [one for one in batches if one.num_rows]
-        if found:
-            yield from task(pa.Table.from_batches(found))
+        filled_batches = [batch for batch in batches if batch.num_rows]
+        if filled_batches:
+            yield from task(pa.Table.from_batches(filled_batches))
 
-    return placed.mapInArrow(seal_task(run), STATE)
+    return frame.mapInArrow(seal_task(run), STATE)
 
 
 def _keep(frame: DataFrame) -> DataFrame:
@@ -127,17 +129,17 @@ def _keep(frame: DataFrame) -> DataFrame:
 def _step(
     packed: DataFrame, state: DataFrame, blocks: Blocks, jumps: float | None, damping: float
 ) -> tuple[DataFrame, float, float]:
-    """Let every block take what was sent to it and send again; also how much changed, and how much is where no way leads out."""
+    """Let every block take the ranks sent to it and send again; return also their change and the rank on dead ends."""
     task = partial(take_step, blocks.sizes, jumps, damping)
     following = _keep(_run(_move_rows(packed.union(state), len(blocks.sizes)), task))
-    told = following.filter(F.col("kind") == RANKS).select("change", "lost").collect()
-    return following, sum(one[0] for one in told), sum(one[1] for one in told)
+    rows = following.filter(F.col("kind") == RANKS).select("change", "lost").collect()
+    return following, sum(row[0] for row in rows), sum(row[1] for row in rows)
 
 
 def list_starts(blocks: Blocks) -> list[int]:
-    """The number of the first node of every block."""
+    """List the number of the first node of every block."""
     starts: list[int] = []
-    parts = sorted(blocks.firsts.items(), key=lambda one: one[1])
+    parts = sorted(blocks.firsts.items(), key=lambda pair: pair[1])
     ends = [first for _, first in parts[1:]] + [len(blocks.sizes)]
     for (part, first), end in zip(parts, ends, strict=True):
         starts += [(part << PART_BITS) + (at << BLOCK_BITS) for at in range(end - first)]
@@ -150,19 +152,19 @@ def list_starts(blocks: Blocks) -> list[int]:
 def _row(block: int, kind: int, table: pa.Table, change: float = 0.0, lost: float = 0.0) -> Any:
     columns = [[block], [kind], [pack_packet(table)], [change], [lost]]
     return pa.RecordBatch.from_arrays(
-        [pa.array(one, field.type) for one, field in zip(columns, _SCHEMA, strict=True)],
+        [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)],
         schema=_SCHEMA,
     )
 
 
 def pack_arcs(sizes: Sizes, rows: pa.Table) -> Batches:
-    """Pack arcs with the share of its source that each brings, sorted by the block that they lead to; also who has none."""
+    """Pack arcs with the share of its source that each brings, sorted by the block that they lead to; pack also the dead ends."""
     block = _block_of(rows)
     sources, weights = rows["source"].to_numpy(), rows["weight"].to_numpy()
     outgoing = np.bincount(sources, weights, sizes[block])
-    kept = np.flatnonzero(outgoing[sources] > 0)
-    shares = weights[kept] / outgoing[sources[kept]]
-    rows = rows.take(pa.array(kept)).drop_columns(["weight", "block"])
+    weighted = np.flatnonzero(outgoing[sources] > 0)
+    shares = weights[weighted] / outgoing[sources[weighted]]
+    rows = rows.take(pa.array(weighted)).drop_columns(["weight", "block"])
     rows = rows.append_column("share", pa.array(shares)).sort_by("to")
     for start in range(0, rows.num_rows, CHUNK_ARCS):
         yield _row(block, ARCS, rows.slice(start, CHUNK_ARCS).combine_chunks())
@@ -178,14 +180,14 @@ def pack_ranks(sizes: Sizes, rows: pa.Table) -> Batches:
 
 
 def take_step(sizes: Sizes, jumps: float | None, damping: float, rows: pa.Table) -> Batches:
-    """Give a block the ranks that follow from what was sent to it, and send them along its arcs; without `jumps` only send."""
-    block, found = _block_of(rows), _sort_rows(rows)
-    former = found[RANKS][0]["rank"].to_numpy()
-    ranks = former if jumps is None else damping * _sum_sent(found, sizes[block]) + jumps
+    """Give a block the ranks that follow from the shares sent to it, and send them along its arcs; without `jumps` only send."""
+    block, tables_by_kind = _block_of(rows), _sort_rows(rows)
+    former = tables_by_kind[RANKS][0]["rank"].to_numpy()
+    ranks = former if jumps is None else damping * _sum_sent(tables_by_kind, sizes[block]) + jumps
     change = float(np.abs(ranks - former).sum())
-    lost = float(ranks[_find_stuck(found)].sum())
+    lost = float(ranks[_find_stuck(tables_by_kind)].sum())
     yield _row(block, RANKS, pa.table({"rank": ranks}), change, lost)
-    for arcs in found[ARCS]:
+    for arcs in tables_by_kind[ARCS]:
         yield from _send(arcs, ranks, sizes)
 
 
@@ -199,33 +201,33 @@ def unpack_ranks(starts: Sequence[int], batches: Batches) -> Batches:
 
 
 def _block_of(rows: pa.Table) -> int:
-    """The block of the rows of a task; its own number differs where frames are united afterwards."""
+    """Return the block of the rows of a task; the task's own number differs where frames are united afterwards."""
     return int(rows["block"][0].as_py())
 
 
 def _sort_rows(rows: pa.Table) -> dict[int, list[pa.Table]]:
-    found: dict[int, list[pa.Table]] = {kind: [] for kind in (ARCS, STUCK, RANKS, SENT)}
+    tables_by_kind: dict[int, list[pa.Table]] = {kind: [] for kind in (ARCS, STUCK, RANKS, SENT)}
     for kind, packed in zip(rows["kind"].to_pylist(), rows["packed"], strict=True):
-        found[kind].append(unpack_packet(packed))
-    assert found[RANKS], "every block has ranks"
-    return found
+        tables_by_kind[kind].append(unpack_packet(packed))
+    assert tables_by_kind[RANKS], "every block has ranks"
+    return tables_by_kind
 
 
-def _find_stuck(found: Mapping[int, list[pa.Table]]) -> npt.NDArray[np.bool_]:
-    """Which nodes of a block no way leads out of: all, when it has no arcs."""
-    told = [one["stuck"].to_numpy() for one in found[STUCK]]
-    return told[0] if told else np.ones(found[RANKS][0].num_rows, np.bool_)
+def _find_stuck(tables_by_kind: Mapping[int, list[pa.Table]]) -> npt.NDArray[np.bool_]:
+    """Mark the nodes of a block that no arc leaves: all nodes, when the block has no arcs."""
+    flags = [table["stuck"].to_numpy() for table in tables_by_kind[STUCK]]
+    return flags[0] if flags else np.ones(tables_by_kind[RANKS][0].num_rows, np.bool_)
 
 
-def _sum_sent(found: Mapping[int, list[pa.Table]], size: int) -> Values:
+def _sum_sent(tables_by_kind: Mapping[int, list[pa.Table]], size: int) -> Values:
     total = np.zeros(size)
-    for sent in found[SENT]:
+    for sent in tables_by_kind[SENT]:
         total[sent["target"].to_numpy()] += sent["sum"].to_numpy()
     return total
 
 
 def _send(arcs: pa.Table, ranks: Values, sizes: Sizes) -> Batches:
-    """Add up what the arcs of a chunk bring to each block; arcs are sorted by the block that they lead to."""
+    """Add up the rank that the arcs of a chunk bring to each block; arcs are sorted by the block that they lead to."""
     to, targets = arcs["to"].to_numpy(), arcs["target"].to_numpy()
     values = ranks[arcs["source"].to_numpy()] * arcs["share"].to_numpy()
     starts = np.flatnonzero(np.diff(to, prepend=-1))

@@ -40,14 +40,14 @@ BUCKETS_MAX: Final = 4096
 """With more buckets, packets become so small that they cost more than the keys in them; each then holds more keys."""
 
 CANCEL_SECONDS_MAX: Final = 10.0
-"""How long a cancelled job may take to end; its tasks may still write files, which no message names."""
+"""Time that a cancelled job may take to end; its tasks may still write files, which no message names."""
 
 STORAGE_TRIES: Final = 3
-"""How often a task whose store fails is run before its error is final."""
+"""Tries of a task whose store fails, before its error is final."""
 
 
 class MessageKind(IntEnum):
-    """What a message of a task holds."""
+    """The content of a message of a task."""
 
     ROWS = 0
     ERROR = 1
@@ -117,8 +117,10 @@ class SparkRunner:
         count = len(step.splits)
         workers = parallelism(self.spark)
         # Where the rows are not known, a decision holds about as many rows as a split gave.
-        wanted = max(workers, count) if step.rows is None else count_buckets(step.rows, workers)
-        buckets = min(BUCKETS_MAX, wanted)
+        bucket_count = (
+            max(workers, count) if step.rows is None else count_buckets(step.rows, workers)
+        )
+        buckets = min(BUCKETS_MAX, bucket_count)
         keys = seal_task(_keys_task(step, buckets))
         packets = self.spark.range(0, count, 1, count).mapInArrow(keys, PACKET)
         # Adaptive execution does not change an explicit number of partitions.
@@ -130,19 +132,19 @@ class SparkRunner:
 def spark_runner(spark: Any = None) -> SparkRunner:
     """Make the runner of a session; `True` and None stand for the running session, else a new local one."""
     if spark is None or spark is True or spark == "auto":
-        chosen = session()
+        selected_session = session()
     elif hasattr(spark, "range") and hasattr(spark, "conf"):
-        chosen = spark
+        selected_session = spark
     else:
         raise UserInputError(
             f"spark= takes a SparkSession, True, False or 'auto', not a {type(spark).__name__}; "
             "no changes were made"
         )
-    require_same_versions(chosen)
-    return SparkRunner(chosen)
+    require_same_versions(selected_session)
+    return SparkRunner(selected_session)
 
 
-# ---- what may pass through the JVM
+# ---- columns that may pass through the JVM
 
 
 def _require_narrow(step: Step) -> None:
@@ -156,7 +158,7 @@ def _require_narrow(step: Step) -> None:
                 )
 
 
-# ---- tasks: what runs on executors
+# ---- tasks: the code that runs on executors
 
 
 def _each_task(step: Each) -> Callable[[Batches], Batches]:
@@ -172,7 +174,7 @@ def _each_task(step: Each) -> Callable[[Batches], Batches]:
 
 
 def _guard_task(part: int, work: Callable[[Any], Iterator[pa.Table]], argument: Any) -> Batches:
-    """Encode what a task yields; an error of ours is a message too, since another try would only repeat it."""
+    """Encode the tables that a task yields; an OmniError is a message too, since another try would only repeat it."""
     try:
         for table in work(argument):
             if table.num_rows:
@@ -269,7 +271,7 @@ def join_tables(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-# ---- messages: what comes back to the driver
+# ---- messages: the answers of tasks to the driver
 
 
 def collect_job(spark: SparkSession, name: str, frame: DataFrame) -> pa.Table:
@@ -315,7 +317,7 @@ def _cancel(spark: SparkSession, group: str) -> None:
 
 
 def _find_hosts(spark: SparkSession, group: str) -> list[str]:
-    """The executors where a job failed; a local session has no others."""
+    """Find the executors where a job failed; a local session has no others."""
     return [] if is_local(spark) or is_connect(spark) else find_failed_hosts(spark, group)
 
 
@@ -333,12 +335,12 @@ def _job_error(name: str, error: Exception, hosts: Sequence[str]) -> OmniError:
 
 
 def _find_error(messages: pa.Table) -> tuple[OmniError, str | None] | None:
-    """The error of the first part that has one, and the host that it may be due to."""
+    """Find the error of the first part that has one, and the host that it may be due to."""
     errors = messages.filter(pc.equal(messages["kind"], int(MessageKind.ERROR))).sort_by("part")
     if not errors.num_rows:
         return None
-    found: tuple[OmniError, str | None] = pickle.loads(errors["data"][0].as_py())
-    return found
+    error_and_host: tuple[OmniError, str | None] = pickle.loads(errors["data"][0].as_py())
+    return error_and_host
 
 
 def _decode_messages(step: Step, messages: pa.Table, parts: int | None = None) -> pa.Table:

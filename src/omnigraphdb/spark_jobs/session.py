@@ -24,7 +24,7 @@ DRIVER_MEMORY_MAX: Final = 4 * GIB
 """Tasks that read splits need half a GiB in the JVM; rows of DataFrames pass through it and need more."""
 
 TASK_TRIES: Final = 4
-"""How often a task runs at most; a master of `local[n]` alone never repeats a task."""
+"""Tries of a task at most; a master of `local[n]` alone never repeats a task."""
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options that halve the start time and slow down computing: for short runs only."""
@@ -36,10 +36,10 @@ CONNECT_PORT: Final = 15002
 """The default port of a Connect server."""
 
 CONNECT_SECONDS: Final = 10.0
-"""How long a Connect server may take to accept a connection."""
+"""Time that a Connect server may take to accept a connection."""
 
 CONNECT_TRIES: Final = 9
-"""How often a request to a Connect server that does not answer is repeated; a server that is started again lost the session."""
+"""Repetitions of a request to a Connect server that does not answer; a restarted server has lost the session."""
 
 CONNECT_BACKOFF_MS: Final = 5_000
 """The longest wait between two of these requests."""
@@ -68,23 +68,23 @@ def session(
     if running is not None:
         return running if not conf else _configure_running(running, conf)
     cores = max(2, os.cpu_count() or 1)
-    chosen = master or os.environ.get(MASTER) or os.environ.get("SPARK_REMOTE")
-    chosen = chosen or f"local[{cores},{TASK_TRIES}]"
-    if chosen.startswith(CONNECT):
-        return _connect(chosen, conf)
+    selected_master = master or os.environ.get(MASTER) or os.environ.get("SPARK_REMOTE")
+    selected_master = selected_master or f"local[{cores},{TASK_TRIES}]"
+    if selected_master.startswith(CONNECT):
+        return _connect(selected_master, conf)
     _prepare_environment(conf.get(PYTHON))
-    settings = _settings(chosen, cores, memory, quick=quick) | _texts(conf)
-    builder = SparkSession.builder.master(chosen).appName(app)
+    settings = _settings(selected_master, cores, memory, quick=quick) | _texts(conf)
+    builder = SparkSession.builder.master(selected_master).appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        with warnings.catch_warnings(), _import_installed(chosen):
+        with warnings.catch_warnings(), _import_installed(selected_master):
             # PySpark forks to start the JVM and runs another program at once, so Lance never runs in the fork.
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise ConfigError(
-            f"no Spark session could be started on '{chosen}': {error}; no changes were made",
+            f"no Spark session could be started on '{selected_master}': {error}; no changes were made",
             hint="check JAVA_HOME and the master, or run without Spark (spark=False)",
         ) from error
 
@@ -116,7 +116,7 @@ def _first_line(error: Exception) -> str:
 
 
 def active() -> SparkSession | None:
-    """The running session of this process; None when there is none."""
+    """Return the running session of this process; None when there is none."""
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -130,7 +130,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def master_of(spark: Any) -> str:
-    """The master of a session, or the host of its Connect server, which need not answer; empty when it is not known."""
+    """Return the master of a session, or the host of its Connect server, which need not answer; empty when it is not known."""
     if is_connect(spark):
         return f"{CONNECT}{spark.client.host}"
     return spark.conf.get("spark.master", "") or ""
@@ -202,7 +202,7 @@ def _import_installed(master: str) -> Iterator[None]:
 def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> dict[str, str]:
     quiet = Path(__file__).with_name("quiet.properties").as_uri()
     java = f"-Dlog4j2.configurationFile={quiet}" + (f" {QUICK_JAVA}" if quick else "")
-    found = {
+    settings = {
         "spark.driver.memory": memory or f"{_driver_memory() // GIB}g",
         "spark.driver.extraJavaOptions": java,
         "spark.log.level": "ERROR",
@@ -213,10 +213,10 @@ def _settings(master: str, cores: int, memory: str | None, *, quick: bool) -> di
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     if master.startswith("local"):
-        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return found
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
 
 
 def _driver_memory() -> int:
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(GIB, min(DRIVER_MEMORY_MAX, whole // 2 // GIB * GIB))
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(GIB, min(DRIVER_MEMORY_MAX, memory_bytes // 2 // GIB * GIB))

@@ -40,7 +40,7 @@ BYTES_NOTED: Final = 1 << 20
 """Spark need not know the size of a smaller table: it is always small enough to be sent to every task."""
 
 _TEXT_BYTES: Final = 20
-"""What Spark's planner takes for the width of a text."""
+"""The width of a text in the estimates of Spark's planner."""
 
 _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
@@ -50,7 +50,7 @@ _TEXT: Final = PropertyType(scalar=Scalar.STRING)
 
 @dataclass(kw_only=True)
 class TablePart(Sealed, InputPartition):
-    """What one task reads: some fragments of one table version, the columns, and the rows that pass a filter."""
+    """The part of a table that one task reads: some fragments of one version, the columns, and the rows that pass a filter."""
 
     table: PinnedTable
     columns: pa.Schema
@@ -63,24 +63,28 @@ class TablePart(Sealed, InputPartition):
     """The columns to give, each with the column that it is read from; empty for the columns as they are."""
 
 
-def cut_parts(whole: TablePart, rows_max: int = PARTITION_ROWS) -> list[TablePart]:
+def cut_parts(table_part: TablePart, rows_max: int = PARTITION_ROWS) -> list[TablePart]:
     """Cut a table into groups of small fragments and ranges of large ones; an empty table has no part."""
-    table = whole.table
+    table = table_part.table
     parts: list[TablePart] = []
     fragments = table.open().fragments()
-    for large, run in groupby(fragments, lambda one: one.physical_rows >= 2 * rows_max):
+    for large, run in groupby(fragments, lambda fragment: fragment.physical_rows >= 2 * rows_max):
         if large:
-            parts += (part for one in run for part in _cut_fragment(whole, one, rows_max))
+            parts += (
+                part for fragment in run for part in _cut_fragment(table_part, fragment, rows_max)
+            )
         else:
             splits = cut_table(table.table_key, table.at, tuple(run), rows_max)
-            parts += (replace(whole, fragments=split.fragments) for split in splits)
+            parts += (replace(table_part, fragments=split.fragments) for split in splits)
     return parts
 
 
-def _cut_fragment(whole: TablePart, fragment: FragmentInfo, rows_max: int) -> Iterator[TablePart]:
+def _cut_fragment(
+    table_part: TablePart, fragment: FragmentInfo, rows_max: int
+) -> Iterator[TablePart]:
     """Cut a large fragment into ranges of row offsets; deleted rows make some of them smaller."""
     for start in range(0, fragment.physical_rows, rows_max):
-        yield replace(whole, fragments=(fragment.id,), offsets=(start, start + rows_max))
+        yield replace(table_part, fragments=(fragment.id,), offsets=(start, start + rows_max))
 
 
 def read_part(part: TablePart) -> Iterator[pa.RecordBatch]:
@@ -107,44 +111,44 @@ def _label_columns(batch: pa.RecordBatch, labels: Sequence[tuple[str, str]]) -> 
 
 
 def read_parts(
-    spark: SparkSession, whole: TablePart, schema: StructType, *, few: bool = False
+    spark: SparkSession, table_part: TablePart, schema: StructType, *, few: bool = False
 ) -> DataFrame:
     """Make a frame of a table; its tasks read the rows. With `few` a handful of rows passes the filter."""
-    parts = cut_parts(whole)
+    parts = cut_parts(table_part)
     if not parts:
         return spark.createDataFrame([], schema)
-    spread = 1 if few else _choose_spread(whole, len(parts))
+    spread = 1 if few else _choose_spread(table_part, len(parts))
     numbers = spark.range(0, len(parts) * spread, 1, len(parts))
     if spread > 1:
         numbers = numbers.where(f"(id & {spread - 1}L) = 0")
     return numbers.mapInArrow(seal_task(_make_read_task(parts, spread)), schema)
 
 
-# ---- what Spark's planner takes for the size of a table
+# ---- the size of a table in the estimates of Spark's planner
 
 
-def _choose_spread(whole: TablePart, parts: int) -> int:
+def _choose_spread(table_part: TablePart, parts: int) -> int:
     """Choose how many numbers stand for one part, of which one is left: a power of two.
 
-    Spark takes the size of what goes into `mapInArrow` for the size of what comes out. Without this a table of any
+    Spark takes the size of the input of `mapInArrow` for the size of its output. Without this a table of any
     size looks tiny, and a join would send all of it to every task.
     """
-    found = _estimate_bytes(whole)
-    if found < BYTES_NOTED:
+    table_bytes = _estimate_bytes(table_part)
+    if table_bytes < BYTES_NOTED:
         return 1
     # Spark counts a number of 8 bytes as a row of 16 that becomes a row of the table.
-    numbers = 2 * found // (8 + sum(map(_find_width, whole.columns.types)))
+    numbers = 2 * table_bytes // (8 + sum(map(_find_width, table_part.columns.types)))
     return 1 << max(0, (numbers // parts).bit_length() - 1)
 
 
-def _estimate_bytes(whole: TablePart) -> int:
+def _estimate_bytes(table_part: TablePart) -> int:
     """Estimate the stored size of the columns of a part, as Spark does for files."""
-    fragments = whole.table.open().fragments()
-    read = sum(map(_find_width, whole.columns.types))
+    fragments = table_part.table.open().fragments()
+    read = sum(map(_find_width, table_part.columns.types))
     stored = sum(fragment.bytes for fragment in fragments)
     if not stored:
         return read * sum(fragment.rows for fragment in fragments)
-    return stored * read // sum(map(_find_width, whole.table.schema.types))
+    return stored * read // sum(map(_find_width, table_part.table.schema.types))
 
 
 def _find_width(type_: pa.DataType) -> int:
@@ -177,8 +181,8 @@ def unite_frames(
 def _fit_column(frame: DataFrame, texts: Mapping[str, str], name: str, type_: DataType) -> Column:
     if name in texts:
         return F.lit(texts[name]).alias(name)
-    found = F.col(f"`{name}`") if name in frame.columns else F.lit(None).cast(type_)
-    return found.alias(name)
+    fitted_column = F.col(f"`{name}`") if name in frame.columns else F.lit(None).cast(type_)
+    return fitted_column.alias(name)
 
 
 def _join_filters(part: TablePart) -> str | None:
@@ -221,8 +225,12 @@ class SparkGraph:
         pin = PinnedTable(
             location=self.location, table_key=key, at=entry.at, type=type_, schema=table.schema
         )
-        found = {label: self._find_stored_name(key, name) for label, name in columns.items()}
-        labels = tuple((label, one) for label, one in found.items() if one in table.schema.names)
+        stored_names = {label: self._find_stored_name(key, name) for label, name in columns.items()}
+        labels = tuple(
+            (label, stored_name)
+            for label, stored_name in stored_names.items()
+            if stored_name in table.schema.names
+        )
         filter = None if key in self.names else _render_pushdown(tests, table.schema.names)
         frame = self._read_labels(pin, labels, filter, few=_names_rows(tests))
         for label in columns.keys() - dict(labels).keys():
@@ -240,19 +248,21 @@ class SparkGraph:
     ) -> DataFrame:
         read = tuple(dict.fromkeys(stored for _, stored in labels))
         schema = spark_schema(pin.schema, read, Forms())
-        whole = TablePart(table=pin, columns=arrow_schema(schema), filter=filter, labels=labels)
+        table_part = TablePart(
+            table=pin, columns=arrow_schema(schema), filter=filter, labels=labels
+        )
         fields = [
             StructField(label, schema[stored].dataType, schema[stored].nullable)
             for label, stored in labels
         ]
-        return read_parts(self.spark, whole, StructType(fields), few=few)
+        return read_parts(self.spark, table_part, StructType(fields), few=few)
 
     def _find_stored_name(self, key: TableKey, name: str) -> str:
-        """The column of a property at the version that is read; a name of no column when the property did not exist."""
-        known = self.names.get(key)
-        if known is None or name in (ID, "src", "dst"):
+        """Find the column of a property at the version that is read; a name without column when the property did not exist."""
+        stored_names = self.names.get(key)
+        if stored_names is None or name in (ID, "src", "dst"):
             return name
-        return known.get(name, f"\0{name}")
+        return stored_names.get(name, f"\0{name}")
 
     def _empty(self, type_: TableType, columns: Mapping[str, str]) -> DataFrame:
         seed = self.spark.range(0)
@@ -300,6 +310,6 @@ def _make_read_task(
 
 
 def property_type(type_: TableType, name: str) -> PropertyType:
-    """The type of a property, an id or an endpoint."""
-    found = type_.properties.get(name)
-    return found.type if found is not None else _TEXT
+    """Return the type of a property, an id or an endpoint."""
+    property_ = type_.properties.get(name)
+    return property_.type if property_ is not None else _TEXT

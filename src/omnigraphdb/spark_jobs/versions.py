@@ -1,4 +1,4 @@
-"""The versions that driver and executors share: what tasks are made of travels sealed, and opens only where they agree."""
+"""The versions that driver and executors share: the objects of tasks travel sealed, and open only where versions agree."""
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +13,7 @@ PACKAGES: Final = (DISTRIBUTION, "pylance", "pyarrow")
 """Packages that tasks use; functions are pickled by name, so driver and executors need the same versions."""
 
 DIFFER: Final = "executors and driver differ: "
-"""How the error of an executor with other versions begins."""
+"""The beginning of the error of an executor with other versions."""
 
 ADVICE: Final = "install the same Python and the same versions on every worker"
 
@@ -22,18 +22,18 @@ Task = Callable[[Batches], Batches]
 
 
 def read_versions() -> dict[str, str]:
-    """The versions in this process; `none` for a package that is not installed."""
-    found = {}
+    """Read the versions in this process; `none` for a package that is not installed."""
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def make_difference_finder() -> Callable[[], list[str]]:
-    """Make a function that names what differs where it runs from the versions here."""
+    """Make a function that names the differences between the versions where it runs and the versions here."""
     expected, prefix = read_versions(), "host "
 
     # A nested function is pickled by value: an executor without our package must still be able to report that.
@@ -42,20 +42,22 @@ def make_difference_finder() -> Callable[[], list[str]]:
         from platform import node  # noqa: PLC0415
 
         differences = []
-        for name, wanted in expected.items():
+        for name, expected_version in expected.items():
             try:
-                found = version(name)
+                installed = version(name)
             except PackageNotFoundError:
-                found = "none"
-            if found != wanted:
-                differences.append(f"{prefix}'{node()}' has {name} {found}, expected {wanted}")
+                installed = "none"
+            if installed != expected_version:
+                differences.append(
+                    f"{prefix}'{node()}' has {name} {installed}, expected {expected_version}"
+                )
         return differences
 
     return find_differences
 
 
 def _make_opener() -> Callable[[bytes], Any]:
-    """Make a function that unpickles what was sealed here; where versions differ, it refuses and names the host."""
+    """Make a function that unpickles an object sealed here; where versions differ, it refuses and names the host."""
     find, prefix, advice = make_difference_finder(), DIFFER, ADVICE
 
     def open_sealed(payload: bytes) -> Any:
@@ -90,7 +92,7 @@ class Sealed:
 
 
 class _State:
-    """What a sealed object holds; it is pickled as what makes the object again."""
+    """The content of a sealed object; it is pickled as the call that makes the object again."""
 
     def __init__(self, kind: type, values: dict[str, Any]) -> None:
         self.kind, self.values = kind, values

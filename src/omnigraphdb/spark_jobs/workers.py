@@ -6,7 +6,7 @@ from functools import cache
 
 
 def freeze_loaded_objects() -> None:
-    """Exclude what modules hold from garbage collection; call it at the end of every task.
+    """Exclude the objects of loaded modules from garbage collection; call it at the end of every task.
 
     A Spark worker runs a full collection after every task, and visiting the objects of loaded modules takes longer
     than many tasks do.

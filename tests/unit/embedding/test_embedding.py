@@ -219,10 +219,10 @@ def test_an_unreachable_service_is_told_as_such() -> None:
     [
         ({"data": [{"embedding": [1.0, 2.0, 3.0]}]}, "3 numbers, the property needs 2"),
         ({"data": [{"embedding": [0.0, 0.0]}]}, "a vector of zeros"),
-        ({"data": [{"embedding": [1.0, None]}]}, "no finite numbers"),
-        (b'{"data": [{"embedding": [1.0, NaN]}]}', "no finite numbers"),
+        ({"data": [{"embedding": [1.0, None]}]}, "not finite numbers"),
+        (b'{"data": [{"embedding": [1.0, NaN]}]}', "not finite numbers"),
         ({"data": []}, "no vector at data.0.embedding"),
-        (b"<html>", "no JSON"),
+        (b"<html>", "not JSON"),
     ],
 )
 def test_a_doubtful_answer_is_refused(answer: Any, said: str) -> None:

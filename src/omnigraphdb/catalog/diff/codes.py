@@ -7,7 +7,7 @@ from omnigraphdb.values import dataclass
 
 
 class Family(StrEnum):
-    """What a code is about; the middle part of `OG-MF-103`."""
+    """The subject of a code; the middle part of `OG-MF-103`."""
 
     DESTRUCTIVE = "DS"
     MAYBE_FAIL = "MF"
@@ -22,7 +22,7 @@ class Family(StrEnum):
 
 
 class Tier(StrEnum):
-    """What a change needs before it may run: nothing, a scan, or an explicit flag."""
+    """The condition under which a change may run: none, a scan, or an explicit flag."""
 
     SAFE = "safe"
     VALIDATED = "validated"
@@ -30,7 +30,7 @@ class Tier(StrEnum):
 
 
 class Severity(StrEnum):
-    """How a code is reported by default."""
+    """The default weight of a code in reports."""
 
     ERROR = "error"
     WARN = "warn"
@@ -64,7 +64,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of the registry; `instead` is the supported way to get what the change wanted."""
+    """One row of the registry; `instead` is the supported way to the goal of the change."""
 
     code: Code
     tier: Tier

@@ -1,4 +1,4 @@
-"""How the constraints of a type differ, once the names of its properties are paired."""
+"""Differences between the constraints of a type before and after, once the names of its properties are paired."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ class RuleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One constraint: what it demands of which properties, and where it was written."""
+    """One constraint: its demand, the properties that it concerns, and the level at which it was written."""
 
     kind: RuleKind
     columns: tuple[str, ...]
@@ -32,7 +32,7 @@ class Rule:
 
     @property
     def demand(self) -> "Rule":
-        """The same rule whatever its spelling."""
+        """The same rule without regard to its spelling."""
         return replace(self, level=Level.BODY)
 
     @property
@@ -41,11 +41,11 @@ class Rule:
         return self.columns[0] if len(self.columns) == 1 else None
 
     def is_at(self, name: str) -> bool:
-        """Whether it is written at that property."""
+        """Whether the constraint is written at that property."""
         return self.level is Level.PROPERTY and self.column == name
 
     def renamed(self, becomes: Mapping[str, str]) -> "Rule":
-        """The same rule after its properties got new names."""
+        """Return the same rule after its properties got new names."""
         return replace(self, columns=tuple(sorted(becomes.get(c, c) for c in self.columns)))
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ def _bound(value: float | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleChanges:
-    """What happens to the constraints of a type, in order, under the new property names."""
+    """The changes of the constraints of a type, in order, under the new property names."""
 
     removed: tuple[Rule, ...]
     added: tuple[Rule, ...]
@@ -72,7 +72,7 @@ class RuleChanges:
     """Spelled at the other level; `level` is the new one."""
 
     def of_property(self, name: str) -> "RuleChanges":
-        """The part that was or is written at one property."""
+        """Return the changes of rules that were or are written at one property."""
         return RuleChanges(
             removed=tuple(r for r in self.removed if r.is_at(name)),
             added=tuple(r for r in self.added if r.is_at(name)),
@@ -80,7 +80,7 @@ class RuleChanges:
         )
 
     def of_body(self) -> "RuleChanges":
-        """The part that was and is written in the body."""
+        """Return the changes of rules that were and are written in the body."""
         return RuleChanges(
             removed=tuple(r for r in self.removed if r.level is Level.BODY),
             added=tuple(r for r in self.added if r.level is Level.BODY),
@@ -89,8 +89,8 @@ class RuleChanges:
 
 
 def compare_rules(old: DeclaredType, new: DeclaredType, becomes: Mapping[str, str]) -> RuleChanges:
-    """Compare the constraints of a type and of the one it becomes."""
-    before = {rule.demand: rule for rule in (one.renamed(becomes) for one in _rules(old))}
+    """Compare the constraints of a type with those of the type that it becomes."""
+    before = {rule.demand: rule for rule in (rule.renamed(becomes) for rule in _rules(old))}
     after = {rule.demand: rule for rule in _rules(new)}
     return RuleChanges(
         removed=tuple(
@@ -118,7 +118,7 @@ def _is_implied(demand: Rule, others: Mapping[Rule, Rule]) -> bool:
 
 
 def _rules(declared: DeclaredType) -> Iterator[Rule]:
-    """Every constraint of a type; the index that a key implies is part of the key."""
+    """Yield every constraint of a type; the index that a key implies is part of the key."""
     key = None if isinstance(declared, EdgeType) else declared.key
     if key is not None:
         yield _group(RuleKind.KEY, key)
@@ -127,9 +127,9 @@ def _rules(declared: DeclaredType) -> Iterator[Rule]:
         if key is None or group.columns != key.columns:
             yield _group(RuleKind.INDEX, group)
     if isinstance(declared, NodeType):
-        for found in declared.ranges:
-            columns = (found.property,)
-            yield Rule(kind=RuleKind.RANGE, columns=columns, low=found.low, high=found.high)
+        for bounds in declared.ranges:
+            columns = (bounds.property,)
+            yield Rule(kind=RuleKind.RANGE, columns=columns, low=bounds.low, high=bounds.high)
         for check in declared.checks:
             yield Rule(kind=RuleKind.CHECK, columns=(check.property,), pattern=check.pattern)
 

@@ -42,7 +42,7 @@ class CatalogMatch:
 
 
 def list_declared(catalog: Catalog, kind: TypeKind) -> Mapping[str, DeclaredType]:
-    """The declarations of one kind, by name."""
+    """Return the declarations of one kind, by name."""
     match kind:
         case TypeKind.INTERFACE:
             return catalog.interfaces
@@ -56,9 +56,11 @@ def match_catalogs(accepted: Catalog, desired: Catalog) -> CatalogMatch:
     """Pair every type and property of the desired schema with the accepted one it continues."""
     types = {kind: _match_types(accepted, desired, kind) for kind in TypeKind}
     properties = {
-        (kind, name): _match_properties(accepted, kind, types[kind].continues.get(name), wanted)
+        (kind, name): _match_properties(
+            accepted, kind, types[kind].continues.get(name), declaration
+        )
         for kind in TypeKind
-        for name, wanted in list_declared(desired, kind).items()
+        for name, declaration in list_declared(desired, kind).items()
     }
     return CatalogMatch(types, properties)
 
@@ -127,43 +129,43 @@ def _match_types(accepted: Catalog, desired: Catalog, kind: TypeKind) -> Matched
                 return f"that is an accepted {other.noun}, and a rename keeps the kind"
         return None
 
-    hints = {name: _hint(wanted) for name, wanted in list_declared(desired, kind).items()}
+    hints = {name: _hint(declaration) for name, declaration in list_declared(desired, kind).items()}
     return match_names(kind.noun, list_declared(accepted, kind), hints, other_kind)
 
 
-def _hint(wanted: DeclaredType) -> str | None:
-    """The rename hint of a type; an interface cannot carry one."""
-    return None if isinstance(wanted, Interface) else wanted.rename_from
+def _hint(declaration: DeclaredType) -> str | None:
+    """Return the rename hint of a type; an interface cannot carry one."""
+    return None if isinstance(declaration, Interface) else declaration.rename_from
 
 
 def _match_properties(
-    accepted: Catalog, kind: TypeKind, old_name: str | None, wanted: DeclaredType
+    accepted: Catalog, kind: TypeKind, old_name: str | None, declaration: DeclaredType
 ) -> Matched:
     """Pair the properties of a desired type with those of the accepted type it continues, if any."""
     if old_name is None:
-        cause = f"{kind.noun} '{wanted.name}' is new, so that it had no properties before"
-        return match_names("property", (), _property_hints(wanted, ()), lambda _: cause)
+        cause = f"{kind.noun} '{declaration.name}' is new, so that it had no properties before"
+        return match_names("property", (), _property_hints(declaration, ()), lambda _: cause)
     old = list_declared(accepted, kind)[old_name].properties
 
     def other_owner(hint: str) -> str | None:
         for other in TypeKind:
-            for owner, found in list_declared(accepted, other).items():
-                if hint in found.properties:
+            for owner, candidate in list_declared(accepted, other).items():
+                if hint in candidate.properties:
                     return f"that is a property of {other.noun} '{owner}', and a rename keeps the owner"
         return None
 
-    return match_names("property", old, _property_hints(wanted, old), other_owner)
+    return match_names("property", old, _property_hints(declaration, old), other_owner)
 
 
-def _property_hints(wanted: DeclaredType, old: Collection[str]) -> Mapping[str, str | None]:
-    """The hints that concern this type.
+def _property_hints(declaration: DeclaredType, old: Collection[str]) -> Mapping[str, str | None]:
+    """Map each property of a type to the hint that concerns this type.
 
     An inherited hint speaks of its interface: it renames the column of a type that still has the old
-    name, and says nothing about one that never had it or has been renamed before.
+    name, and says nothing about a type that never had it or has been renamed before.
     """
     return {
-        name: found.rename_from
-        if not found.inherited_from or (name not in old and found.rename_from in old)
+        name: property_.rename_from
+        if not property_.inherited_from or (name not in old and property_.rename_from in old)
         else None
-        for name, found in wanted.properties.items()
+        for name, property_ in declaration.properties.items()
     }

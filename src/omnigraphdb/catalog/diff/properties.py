@@ -23,8 +23,8 @@ _CLASSIFIED = frozenset(
 class Owner:
     """A type before and after, with its property names paired.
 
-    `asked_before` and `asked_after` say which interfaces ask for a property, of those that the type
-    implements both before and after.
+    `asked_before` and `asked_after` name the interfaces that ask for a property, among the interfaces that the
+    type implements both before and after.
     """
 
     about: Subject
@@ -52,18 +52,18 @@ def plan_properties(owner: Owner) -> Iterator[Step]:
 
 
 def _plan_added_property(owner: Owner, name: str) -> Step:
-    """What a property that continues nothing amounts to."""
-    about, type_ = owner.about, owner.new.properties[name].type
+    """Plan the step for a property that continues no earlier one."""
+    subject, type_ = owner.about, owner.new.properties[name].type
     if name in owner.matched.refused:
-        return about.refuse(Code.UNUSABLE_HINT, owner.matched.refused[name], name)
+        return subject.refuse(Code.UNUSABLE_HINT, owner.matched.refused[name], name)
     if not type_.nullable:
         why = f"is new and required ({type_}), and there is no value to give to what is stored"
-        return about.refuse(Code.REQUIRED_PROPERTY, why, name)
-    return about.step(StepKind.ADD_PROPERTY, name)
+        return subject.refuse(Code.REQUIRED_PROPERTY, why, name)
+    return subject.step(StepKind.ADD_PROPERTY, name)
 
 
 def _plan_dropped_property(owner: Owner, old: Property) -> Step:
-    """A drop says what is at risk, except on an interface, which stores nothing."""
+    """Plan the drop of a property with its risk; an interface stores nothing, so that its drop has none."""
     if owner.about.kind is TypeKind.INTERFACE:
         return owner.about.step(StepKind.DROP_PROPERTY, old.name, mode=owner.mode)
     code = Code.DROP_VECTOR if old.type.is_vector else Code.DROP_PROPERTY
@@ -73,19 +73,19 @@ def _plan_dropped_property(owner: Owner, old: Property) -> Step:
 
 
 def _plan_kept_property(owner: Owner, name: str, rules: RuleChanges) -> Iterator[Step]:
-    """The steps of one property that stays, perhaps under another name."""
-    about, new = owner.about, owner.new.properties[name]
+    """Yield the steps of one property that stays, perhaps under another name."""
+    subject, new = owner.about, owner.new.properties[name]
     old = owner.old.properties[owner.matched.continues[name]]
     if old.name != name:
-        yield about.step(StepKind.RENAME_PROPERTY, name, from_=old.name, to=name)
+        yield subject.step(StepKind.RENAME_PROPERTY, name, from_=old.name, to=name)
     yield from _plan_origin(owner, old, new)
-    yield from _plan_type(about, name, old.type, new.type)
+    yield from _plan_type(subject, name, old.type, new.type)
     yield from _plan_embed(owner, old, new)
     yield from _plan_rules(owner, rules.of_property(name))
     if old.description != new.description:
-        yield about.step(StepKind.UPDATE_PROPERTY_METADATA, name)
-    yield from plan_annotations(about, old.annotations, new.annotations, name)
-    yield from refuse_unclassified(about, old, new, _CLASSIFIED, name)
+        yield subject.step(StepKind.UPDATE_PROPERTY_METADATA, name)
+    yield from plan_annotations(subject, old.annotations, new.annotations, name)
+    yield from refuse_unclassified(subject, old, new, _CLASSIFIED, name)
 
 
 def _plan_origin(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
@@ -96,8 +96,8 @@ def _plan_origin(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
         why = f"was asked for by {_names(before)} and would be by {_names(after)}"
         yield owner.about.refuse(Code.IMPLEMENTS_CHANGED, why, new.name)
     elif before and bool(old.inherited_from) != bool(new.inherited_from):
-        places = ("inherited", "declared by the type itself")
-        was, would_be = places if old.inherited_from else reversed(places)
+        origins = ("inherited", "declared by the type itself")
+        was, would_be = origins if old.inherited_from else reversed(origins)
         why = f"was {was} and would be {would_be}; it answers to {_names(before)}"
         yield owner.about.refuse(Code.IMPLEMENTS_CHANGED, why, new.name)
 
@@ -108,18 +108,18 @@ def _names(interfaces: frozenset[str]) -> str:
     return " and ".join(f"interface '{name}'" for name in sorted(interfaces))
 
 
-def _plan_type(about: Subject, name: str, old: PropertyType, new: PropertyType) -> Iterator[Step]:
-    lost = set(old.enum_values) - set(new.enum_values)
-    won = tuple(sorted(set(new.enum_values) - set(old.enum_values)))
+def _plan_type(subject: Subject, name: str, old: PropertyType, new: PropertyType) -> Iterator[Step]:
+    lost_values = set(old.enum_values) - set(new.enum_values)
+    added_values = tuple(sorted(set(new.enum_values) - set(old.enum_values)))
     same_otherwise = replace(old, enum_values=()) == replace(new, enum_values=())
-    if same_otherwise and not lost and (old.is_enum or not won):
-        if won:
-            yield about.step(StepKind.EXTEND_ENUM, name, added_values=won)
+    if same_otherwise and not lost_values and (old.is_enum or not added_values):
+        if added_values:
+            yield subject.step(StepKind.EXTEND_ENUM, name, added_values=added_values)
         return
     why = f"changes its type from {old} to {new}"
-    if lost and new.is_enum:
-        why += f" and loses {', '.join(repr(value) for value in sorted(lost))}"
-    yield about.refuse(Code.TYPE_CHANGE, why, name)
+    if lost_values and new.is_enum:
+        why += f" and loses {', '.join(repr(value) for value in sorted(lost_values))}"
+    yield subject.refuse(Code.TYPE_CHANGE, why, name)
 
 
 def _plan_embed(owner: Owner, old: Property, new: Property) -> Iterator[Step]:
@@ -151,16 +151,20 @@ def _plan_rules(owner: Owner, changes: RuleChanges) -> Iterator[Step]:
 
 
 def _plan_removed_rule(owner: Owner, rule: Rule) -> Step:
-    gone = [name for name in rule.columns if name in owner.matched.dropped]
-    cause = f", because {' and '.join(repr(name) for name in gone)} is dropped" if gone else ""
+    dropped_columns = [name for name in rule.columns if name in owner.matched.dropped]
+    cause = (
+        f", because {' and '.join(repr(name) for name in dropped_columns)} is dropped"
+        if dropped_columns
+        else ""
+    )
     return owner.about.refuse(
         Code.CONSTRAINT_REMOVED, f"loses {rule}{cause}", rule.column, constraint=str(rule)
     )
 
 
 def _plan_moved_rule(owner: Owner, rule: Rule) -> Step:
-    places = ("the type body", "the property")
-    was, would_be = places if rule.level is Level.PROPERTY else reversed(places)
+    levels = ("the type body", "the property")
+    was, would_be = levels if rule.level is Level.PROPERTY else reversed(levels)
     why = f"has {rule} at {was} and would have it at {would_be}"
     return owner.about.refuse(Code.CONSTRAINT_MOVED, why, rule.column, constraint=str(rule))
 
@@ -172,21 +176,21 @@ def _plan_added_rule(owner: Owner, rule: Rule) -> Step:
     return owner.about.refuse(Code.NEW_CONSTRAINT, why, rule.column, constraint=str(rule))
 
 
-# ---- what types and properties have in common
+# ---- parts that types and properties have in common
 
 
 def plan_annotations(
-    about: Subject,
+    subject: Subject,
     old: tuple[Annotation, ...],
     new: tuple[Annotation, ...],
     property_name: str | None = None,
 ) -> Iterator[Step]:
     """Refuse a change of opaque annotations; their order and repetition mean nothing."""
-    lost, won = set(old) - set(new), set(new) - set(old)
-    if lost or won:
-        parts = [f"loses {_render_annotations(lost)}"] if lost else []
-        parts += [f"gains {_render_annotations(won)}"] if won else []
-        yield about.refuse(Code.ANNOTATION_CHANGED, " and ".join(parts), property_name)
+    lost_annotations, added_annotations = set(old) - set(new), set(new) - set(old)
+    if lost_annotations or added_annotations:
+        parts = [f"loses {_render_annotations(lost_annotations)}"] if lost_annotations else []
+        parts += [f"gains {_render_annotations(added_annotations)}"] if added_annotations else []
+        yield subject.refuse(Code.ANNOTATION_CHANGED, " and ".join(parts), property_name)
 
 
 def _render_annotations(annotations: set[Annotation]) -> str:
@@ -200,7 +204,7 @@ def _annotation(annotation: Annotation) -> str:
 
 
 def refuse_unclassified(
-    about: Subject,
+    subject: Subject,
     old: DeclaredType | Property,
     new: DeclaredType | Property,
     classified: frozenset[str],
@@ -208,10 +212,10 @@ def refuse_unclassified(
 ) -> Iterator[Step]:
     """Refuse a difference in any part of the model that no other function here compares.
 
-    A part that the model gains later is refused until someone decides what its change means.
+    A part that the model gains later is refused until the meaning of its change is decided.
     """
     unknown = sorted(field.name for field in fields(new) if field.name not in classified)
     differing = [name for name in unknown if getattr(old, name, None) != getattr(new, name)]
     if differing:
         why = f"changes {', '.join(differing)}, which has no known way to change"
-        yield about.refuse(Code.UNCLASSIFIED, why, property_name)
+        yield subject.refuse(Code.UNCLASSIFIED, why, property_name)

@@ -14,7 +14,7 @@ from omnigraphdb.wire import Value, wire
 
 
 class StepKind(StrEnum):
-    """What a step does; the last one says that it cannot be done."""
+    """Kinds of steps; the last kind says that a change cannot be done."""
 
     ADD_TYPE = "add_type"
     RENAME_TYPE = "rename_type"
@@ -38,19 +38,19 @@ class TypeKind(StrEnum):
 
     @property
     def noun(self) -> str:
-        """How messages call a declaration of this kind."""
+        """The name of a declaration of this kind in messages."""
         return "interface" if self is TypeKind.INTERFACE else f"{self} type"
 
 
 class DropMode(StrEnum):
-    """Whether history keeps what is dropped until cleanup, or loses it with the apply."""
+    """Modes of a drop: history keeps the dropped data until cleanup, or loses it with the apply."""
 
     SOFT = "soft"
     HARD = "hard"
 
     @property
     def tier(self) -> Tier:
-        """What a drop of this mode needs before it may run."""
+        """The condition under which a drop of this mode may run."""
         return Tier.SAFE if self is DropMode.SOFT else Tier.DESTRUCTIVE
 
 
@@ -116,7 +116,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan(Shown):
-    """What turns the accepted schema into the desired one, in order; decided, not done."""
+    """The steps that turn the accepted schema into the desired one, in order; decided, not done."""
 
     steps: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -133,11 +133,11 @@ class SchemaPlan(Shown):
 
     @property
     def step_count(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return len(self.steps)
 
     def _sheet(self) -> Sheet:
-        """The steps in order, and whether all of them can be done."""
+        """Draw the steps in order, and whether all of them can be done."""
         verdict = "supported" if self.supported else "not supported"
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
         return Sheet(
@@ -147,7 +147,7 @@ class SchemaPlan(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The wire form; warnings only when there are some."""
+        """Return the wire form; warnings only when there are some."""
         body: dict[str, Any] = {
             "supported": self.supported,
             "step_count": self.step_count,
@@ -168,7 +168,7 @@ def render(plan: SchemaPlan) -> str:
 
 
 def _render_step(step: Step) -> str:
-    """The subject of a step and what happens to it."""
+    """Render the subject of a step and its change."""
     subject = f"{step.type_kind} {step.type_name}"
     match step.kind:
         case StepKind.ADD_TYPE | StepKind.UPDATE_TYPE_METADATA:
@@ -229,9 +229,9 @@ def _at_risk(plan: SchemaPlan, step: Step, rows: Mapping[TableKey, int]) -> str:
 
 
 def _accepted_name(plan: SchemaPlan, step: Step) -> str:
-    """The name under which the type of a step is stored today."""
+    """Return the name under which the type of a step is stored today."""
     for other in plan.steps:
-        same = (other.type_kind, other.type_name) == (step.type_kind, step.type_name)
-        if same and other.kind is StepKind.RENAME_TYPE and other.from_ is not None:
+        is_same_type = (other.type_kind, other.type_name) == (step.type_kind, step.type_name)
+        if is_same_type and other.kind is StepKind.RENAME_TYPE and other.from_ is not None:
             return other.from_
     return step.type_name

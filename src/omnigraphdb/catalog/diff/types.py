@@ -47,7 +47,7 @@ def plan(accepted: Catalog, desired: Catalog, *, allow_data_loss: bool = False) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What the whole walk is about; `interfaces_become` are renames, which are refused."""
+    """The subject of the whole walk; `interfaces_become` are renames, which are refused."""
 
     accepted: Catalog
     desired: Catalog
@@ -56,100 +56,104 @@ class _Change:
     interfaces_become: Mapping[str, str]
 
     def implemented(self, old: DeclaredType) -> set[str]:
-        """The interfaces an accepted type implements, by their new names."""
+        """Return the interfaces that an accepted type implements, by their new names."""
         return {self.interfaces_become.get(name, name) for name in _implements(old)}
 
 
 def _plan_kind(change: _Change, kind: TypeKind) -> Iterator[Step]:
-    """The steps of all interfaces, all nodes or all edges: present types by name, then dropped ones."""
+    """Yield the steps of all interfaces, all nodes or all edges: present types by name, then dropped ones."""
     before, after = list_declared(change.accepted, kind), list_declared(change.desired, kind)
     matched = change.match.types[kind]
     for name in sorted(after):
-        about = Subject(kind, name)
+        subject = Subject(kind, name)
         if name in matched.refused:
-            yield about.refuse(Code.UNUSABLE_HINT, matched.refused[name])
+            yield subject.refuse(Code.UNUSABLE_HINT, matched.refused[name])
         elif name in matched.continues:
-            yield from _plan_kept_type(change, about, before[matched.continues[name]], after[name])
+            yield from _plan_kept_type(
+                change, subject, before[matched.continues[name]], after[name]
+            )
         else:
-            yield from _plan_new_type(change, about)
+            yield from _plan_new_type(change, subject)
     for name in matched.dropped:
         yield from _plan_drop(change, Subject(kind, name))
 
 
-def _plan_new_type(change: _Change, about: Subject) -> Iterator[Step]:
+def _plan_new_type(change: _Change, subject: Subject) -> Iterator[Step]:
     renamed = {new: old for old, new in change.interfaces_become.items()}
-    if about.kind is TypeKind.INTERFACE and about.name in renamed:
-        old = renamed[about.name]
+    if subject.kind is TypeKind.INTERFACE and subject.name in renamed:
+        old = renamed[subject.name]
         why = f"has the properties of '{old}', which is gone: an interface cannot be renamed"
-        yield about.refuse(Code.INTERFACE_RENAMED, why, from_=old, to=about.name)
+        yield subject.refuse(Code.INTERFACE_RENAMED, why, from_=old, to=subject.name)
         return
-    yield about.step(StepKind.ADD_TYPE)
-    hints = change.match.properties[about.kind, about.name].refused
-    yield from (about.refuse(Code.UNUSABLE_HINT, why, name) for name, why in hints.items())
+    yield subject.step(StepKind.ADD_TYPE)
+    hints = change.match.properties[subject.kind, subject.name].refused
+    yield from (subject.refuse(Code.UNUSABLE_HINT, why, name) for name, why in hints.items())
 
 
-def _plan_drop(change: _Change, about: Subject) -> Iterator[Step]:
+def _plan_drop(change: _Change, subject: Subject) -> Iterator[Step]:
     mode = change.mode
-    match about.kind:
+    match subject.kind:
         case TypeKind.INTERFACE:
-            if about.name not in change.interfaces_become:
-                yield about.refuse(
+            if subject.name not in change.interfaces_become:
+                yield subject.refuse(
                     Code.INTERFACE_REMOVED, "is gone: an interface cannot be removed"
                 )
         case TypeKind.NODE:
-            yield about.step(
+            yield subject.step(
                 StepKind.DROP_TYPE, mode=mode, code=Code.DROP_NODE_TYPE, tier=mode.tier
             )
         case TypeKind.EDGE:
-            yield about.step(
+            yield subject.step(
                 StepKind.DROP_TYPE, mode=mode, code=Code.DROP_EDGE_TYPE, tier=mode.tier
             )
 
 
 def _plan_kept_type(
-    change: _Change, about: Subject, old: DeclaredType, new: DeclaredType
+    change: _Change, subject: Subject, old: DeclaredType, new: DeclaredType
 ) -> Iterator[Step]:
-    """The steps of one type that stays, perhaps under another name."""
+    """Yield the steps of one type that stays, perhaps under another name."""
     if old.name != new.name:
-        yield about.step(StepKind.RENAME_TYPE, from_=old.name, to=new.name)
-    yield from _plan_structure(change, about, old, new)
-    yield from refuse_unclassified(about, old, new, _CLASSIFIED)
-    yield from _plan_metadata(about, old, new)
-    kept = change.implemented(old) & set(_implements(new))
+        yield subject.step(StepKind.RENAME_TYPE, from_=old.name, to=new.name)
+    yield from _plan_structure(change, subject, old, new)
+    yield from refuse_unclassified(subject, old, new, _CLASSIFIED)
+    yield from _plan_metadata(subject, old, new)
+    shared_interfaces = change.implemented(old) & set(_implements(new))
     owner = Owner(
-        about=about,
+        about=subject,
         old=old,
         new=new,
-        matched=change.match.properties[about.kind, about.name],
+        matched=change.match.properties[subject.kind, subject.name],
         mode=change.mode,
-        asked_before=_map_demands(change.accepted, old, kept, change.interfaces_become),
-        asked_after=_map_demands(change.desired, new, kept, {}),
+        asked_before=_map_demands(
+            change.accepted, old, shared_interfaces, change.interfaces_become
+        ),
+        asked_after=_map_demands(change.desired, new, shared_interfaces, {}),
     )
     yield from plan_properties(owner)
 
 
 def _plan_structure(
-    change: _Change, about: Subject, old: DeclaredType, new: DeclaredType
+    change: _Change, subject: Subject, old: DeclaredType, new: DeclaredType
 ) -> Iterator[Step]:
-    """What a type is, beside its properties: the interfaces of a node, the ends and counts of an edge."""
+    """Refuse changes of a type beside its properties: the interfaces of a node, the ends and counts of an edge."""
     if isinstance(old, NodeType) and isinstance(new, NodeType):
         before, after = change.implemented(old), set(new.implements)
         if before != after:
-            yield about.refuse(Code.IMPLEMENTS_CHANGED, _implements_why(before, after))
+            yield subject.refuse(Code.IMPLEMENTS_CHANGED, _implements_why(before, after))
     if isinstance(old, EdgeType) and isinstance(new, EdgeType):
         becomes = change.match.types[TypeKind.NODE].becomes
         if (becomes.get(old.source), becomes.get(old.target)) != (new.source, new.target):
             why = f"ran from {old.source} to {old.target} and would run from {new.source} to {new.target}"
-            yield about.refuse(Code.ENDPOINTS_CHANGED, why)
+            yield subject.refuse(Code.ENDPOINTS_CHANGED, why)
         if old.cardinality != new.cardinality:
             why = f"changes {_card(old.cardinality)} to {_card(new.cardinality)}"
-            yield about.refuse(Code.CARDINALITY_CHANGED, why)
+            yield subject.refuse(Code.CARDINALITY_CHANGED, why)
 
 
 def _implements_why(before: set[str], after: set[str]) -> str:
-    lost = [f"no longer implements {', '.join(sorted(before - after))}"] if before - after else []
-    won = [f"newly implements {', '.join(sorted(after - before))}"] if after - before else []
-    return " and ".join(lost + won)
+    losses = [f"no longer implements {', '.join(sorted(before - after))}"] if before - after else []
+    additions = [f"newly implements {', '.join(sorted(after - before))}"] if after - before else []
+    return " and ".join(losses + additions)
 
 
 def _card(cardinality: Cardinality) -> str:
@@ -157,12 +161,12 @@ def _card(cardinality: Cardinality) -> str:
     return f"@card({cardinality.low}..{high})"
 
 
-def _plan_metadata(about: Subject, old: DeclaredType, new: DeclaredType) -> Iterator[Step]:
+def _plan_metadata(subject: Subject, old: DeclaredType, new: DeclaredType) -> Iterator[Step]:
     if isinstance(old, Interface) or isinstance(new, Interface):
         return
     if (old.description, old.instruction) != (new.description, new.instruction):
-        yield about.step(StepKind.UPDATE_TYPE_METADATA)
-    yield from plan_annotations(about, old.annotations, new.annotations)
+        yield subject.step(StepKind.UPDATE_TYPE_METADATA)
+    yield from plan_annotations(subject, old.annotations, new.annotations)
 
 
 def _implements(declared_type: DeclaredType) -> tuple[str, ...]:
@@ -170,14 +174,16 @@ def _implements(declared_type: DeclaredType) -> tuple[str, ...]:
 
 
 def _map_demands(
-    catalog: Catalog, owner: DeclaredType, kept: set[str], become: Mapping[str, str]
+    catalog: Catalog, owner: DeclaredType, shared_interfaces: set[str], become: Mapping[str, str]
 ) -> Mapping[str, frozenset[str]]:
-    """For each property the kept interfaces that ask for it, by their new names."""
+    """Map each property to the shared interfaces that ask for it, by their new names."""
     asking = {
         become.get(name, name): catalog.interfaces[name].properties for name in _implements(owner)
     }
     return {
-        name: frozenset(i for i, wanted in asking.items() if i in kept and name in wanted)
+        name: frozenset(
+            i for i, properties in asking.items() if i in shared_interfaces and name in properties
+        )
         for name in owner.properties
     }
 
@@ -185,25 +191,25 @@ def _map_demands(
 def _find_renamed_interfaces(
     accepted: Catalog, desired: Catalog, match: CatalogMatch
 ) -> Mapping[str, str]:
-    """Interfaces that came back under another name with the same contract.
+    """Find interfaces that came back under another name with the same contract.
 
-    An interface cannot carry a hint, so a rename shows as one gone and an equal one new.
+    An interface cannot carry a hint, so that a rename shows as a lost interface and an equal new one.
     """
     matched = match.types[TypeKind.INTERFACE]
     new = list(matched.added)
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for old in matched.dropped:
-        wanted = _contract(accepted.interfaces[old])
-        equal = next((n for n in new if _contract(desired.interfaces[n]) == wanted), None)
+        contract = _contract(accepted.interfaces[old])
+        equal = next((n for n in new if _contract(desired.interfaces[n]) == contract), None)
         if equal is not None:
-            found[old] = equal
+            renames[old] = equal
             new.remove(equal)
-    return found
+    return renames
 
 
 def _contract(interface: Interface) -> tuple[Any, ...]:
     properties = {
-        name: replace(found, property_id=None, rename_from=None)
-        for name, found in interface.properties.items()
+        name: replace(property_, property_id=None, rename_from=None)
+        for name, property_ in interface.properties.items()
     }
     return properties, interface.key, interface.unique, interface.indices

@@ -65,18 +65,18 @@ class Contract:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The schema IR as a JSON document."""
-        lives = {key: self.retired[key] for key in sorted(self.retired)}
+        retired = {key: self.retired[key] for key in sorted(self.retired)}
         return {
             "ir_version": IR_VERSION,
             "identity_domain": self.domain,
             "next_identity_id": self.next_identity_id,
             **encode(self.catalog, self.stored_tables),
-            **({"retired": lives} if lives else {}),
+            **({"retired": retired} if retired else {}),
         }
 
     @cached_property
     def shape_hash(self) -> str:
-        """The hash of what the schema means."""
+        """The hash of the meaning of the schema."""
         return shape_hash(self.catalog)
 
     @cached_property
@@ -85,7 +85,7 @@ class Contract:
         return digest(self.document)
 
     def to_json(self) -> str:
-        """The text of the IR file."""
+        """Write the text of the IR file."""
         return json.dumps(self.document, ensure_ascii=False, indent=2) + "\n"
 
     @classmethod
@@ -114,8 +114,8 @@ class Contract:
 
 
 def _read_retired(document: JsonObject) -> dict[TableKey, int]:
-    lives = document.object("retired")
-    return {TableKey(key): lives.whole(key) for key in lives.values} if lives else {}
+    counts = document.object("retired")
+    return {TableKey(key): counts.whole(key) for key in counts.values} if counts else {}
 
 
 # ---- from one contract to the next
@@ -133,7 +133,7 @@ def match(accepted: Contract, desired: Catalog) -> CatalogMatch:
 
 
 def advance(accepted: Contract, desired: Catalog) -> Contract:
-    """Accept the next schema of a graph: what continues keeps its identity, the rest gets new ones."""
+    """Accept the next schema of a graph: a continued declaration keeps its identity, the rest gets new ones."""
     matched = match(accepted, desired)
     _refuse_hints(matched)
     numbers = count(accepted.next_identity_id)
@@ -158,8 +158,10 @@ def bind(catalog: Catalog, contract: Contract) -> Catalog:
         raise make_contract_error(
             "the catalog", "is not the one that was accepted, so it has no identities"
         )
-    same = match_catalogs(contract.catalog, without_hints(catalog))
-    return _fill_identities(catalog, _assign_identities(contract.catalog, catalog, same, iter(())))
+    matched = match_catalogs(contract.catalog, without_hints(catalog))
+    return _fill_identities(
+        catalog, _assign_identities(contract.catalog, catalog, matched, iter(()))
+    )
 
 
 def _refuse_hints(matched: CatalogMatch) -> None:
@@ -196,7 +198,7 @@ class _Identities:
 def _assign_identities(
     accepted: Catalog, desired: Catalog, matched: CatalogMatch, numbers: Iterator[int]
 ) -> _Identities:
-    """Keep identities where something continues; deal new ones to types, properties, then tables."""
+    """Keep the identities of continued declarations; deal new ones to types, properties, then tables."""
     types = {
         (kind, name): _keep_identity(
             _find_continued(accepted, matched, kind, name), "type_id", numbers
@@ -209,9 +211,13 @@ def _assign_identities(
     for kind, name in by_id:
         old = _find_continued(accepted, matched, kind, name)
         pairs = matched.properties[kind, name].continues
-        for one in sorted(list_declared(desired, kind)[name].properties):
-            before = old.properties[pairs[one]] if old is not None and one in pairs else None
-            properties[kind, name, one] = _keep_identity(before, "property_id", numbers)
+        for property_name in sorted(list_declared(desired, kind)[name].properties):
+            before = (
+                old.properties[pairs[property_name]]
+                if old is not None and property_name in pairs
+                else None
+            )
+            properties[kind, name, property_name] = _keep_identity(before, "property_id", numbers)
     incarnations: dict[_TypeRef, int] = {
         (kind, name): _keep_identity(
             _find_continued(accepted, matched, kind, name), "incarnation_id", numbers
@@ -232,36 +238,46 @@ def _find_continued(
 def _keep_identity(
     before: DeclaredType | Property | None, attribute: str, numbers: Iterator[int]
 ) -> int:
-    """The identity of what continues, else the next number."""
-    known: int | None = next(numbers, None) if before is None else getattr(before, attribute)
-    if known is None:
+    """Return the identity of a continued declaration, else the next number."""
+    identity: int | None = next(numbers, None) if before is None else getattr(before, attribute)
+    if identity is None:
         raise InternalError("an accepted declaration has no identity; no changes were made")
-    return known
+    return identity
 
 
 def _fill_identities(catalog: Catalog, identities: _Identities) -> Catalog:
-    """The catalog with identities filled in."""
+    """Return the catalog with its identities filled in."""
 
     def properties(
-        kind: TypeKind, owner: str, found: Mapping[str, Property]
+        kind: TypeKind, owner: str, members: Mapping[str, Property]
     ) -> dict[str, Property]:
         ids = identities.properties
-        return {n: replace(one, property_id=ids[kind, owner, n]) for n, one in found.items()}
+        return {
+            n: replace(property_, property_id=ids[kind, owner, n])
+            for n, property_ in members.items()
+        }
 
-    def filled(kind: TypeKind, found: Any) -> Any:
-        ids: dict[str, Any] = {"type_id": identities.types[kind, found.name]}
+    def filled(kind: TypeKind, declaration: Any) -> Any:
+        ids: dict[str, Any] = {"type_id": identities.types[kind, declaration.name]}
         if kind is not TypeKind.INTERFACE:
-            ids["incarnation_id"] = identities.incarnations[kind, found.name]
-        return replace(found, properties=properties(kind, found.name, found.properties), **ids)
+            ids["incarnation_id"] = identities.incarnations[kind, declaration.name]
+        return replace(
+            declaration,
+            properties=properties(kind, declaration.name, declaration.properties),
+            **ids,
+        )
 
     return _change_declarations(catalog, filled)
 
 
 def _change_declarations(catalog: Catalog, change: Callable[[TypeKind, Any], Any]) -> Catalog:
-    """The catalog with every declaration changed."""
+    """Return the catalog with every declaration changed."""
 
     def changed(kind: TypeKind) -> dict[str, Any]:
-        return {name: change(kind, found) for name, found in list_declared(catalog, kind).items()}
+        return {
+            name: change(kind, declaration)
+            for name, declaration in list_declared(catalog, kind).items()
+        }
 
     return Catalog(
         interfaces=changed(TypeKind.INTERFACE),
@@ -271,12 +287,15 @@ def _change_declarations(catalog: Catalog, change: Callable[[TypeKind, Any], Any
 
 
 def without_hints(catalog: Catalog) -> Catalog:
-    """The catalog without rename hints, which are not part of what a schema means."""
+    """Return the catalog without rename hints, which are not part of the meaning of a schema."""
 
-    def plain(kind: TypeKind, found: Any) -> Any:
-        properties = {n: replace(one, rename_from=None) for n, one in found.properties.items()}
+    def plain(kind: TypeKind, declaration: Any) -> Any:
+        properties = {
+            n: replace(property_, rename_from=None)
+            for n, property_ in declaration.properties.items()
+        }
         head = {} if kind is TypeKind.INTERFACE else {"rename_from": None}
-        return replace(found, properties=properties, **head)
+        return replace(declaration, properties=properties, **head)
 
     return _change_declarations(catalog, plain)
 
@@ -293,16 +312,16 @@ def _table_history(accepted: Contract, desired: Catalog) -> dict[TableKey, int]:
 
 
 def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -> StoredTables:
-    """Assign a path to every table: its present one, or one that no table of its name has had."""
+    """Assign a path to every table: its present one, or a path that no table of its name has had."""
     ended = _table_history(accepted, desired)
-    taken = {stored.path for stored in accepted.stored_tables.values()}
+    used_paths = {stored.path for stored in accepted.stored_tables.values()}
     stored_tables: StoredTables = {}
     for kind in (TypeKind.NODE, TypeKind.EDGE):
         for name in sorted(list_declared(desired, kind)):
             key = TableKey(f"{kind}:{name}")
             before = matched.types[kind].continues.get(name)
             if before is None:
-                stored_tables[key] = _make_stored_table(key, ended.get(key, 0) + 1, taken)
+                stored_tables[key] = _make_stored_table(key, ended.get(key, 0) + 1, used_paths)
             else:
                 stored = accepted.stored_tables[TableKey(f"{kind}:{before}")]
                 # A name with earlier incarnations keeps counting them under its new owner.
@@ -311,8 +330,8 @@ def _assign_paths(accepted: Contract, desired: Catalog, matched: CatalogMatch) -
     return stored_tables
 
 
-def _make_stored_table(key: TableKey, incarnation: int, taken: set[str]) -> StoredTable:
-    while (path := table_path(key, incarnation)) in taken:
+def _make_stored_table(key: TableKey, incarnation: int, used_paths: set[str]) -> StoredTable:
+    while (path := table_path(key, incarnation)) in used_paths:
         incarnation += 1
-    taken.add(path)
+    used_paths.add(path)
     return StoredTable(path, incarnation)

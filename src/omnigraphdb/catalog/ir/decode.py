@@ -33,7 +33,7 @@ StoredTables = dict[TableKey, StoredTable]
 
 
 def make_contract_error(where: str, why: str) -> SchemaContractError:
-    """The error of a stored schema file that cannot be used."""
+    """Build the error of a stored schema file that cannot be used."""
     return SchemaContractError(
         f"the stored schema cannot be used: {where} {why}; nothing was changed",
         details={"schema_contract": {"where": where, "reason": why}},
@@ -44,18 +44,19 @@ def make_contract_error(where: str, why: str) -> SchemaContractError:
 def load_object(text: str, where: str) -> "JsonObject":
     """Parse the text of a stored file, which is one JSON object without doubled keys."""
     try:
-        found = json.loads(text, object_pairs_hook=_unique)
-        canonical(found).encode("utf-8")  # Refuses what has no canonical form: NaN, half a pair.
+        document = json.loads(text, object_pairs_hook=_unique)
+        # Values without a canonical form are refused: NaN, half a pair.
+        canonical(document).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise make_contract_error(where, f"is not JSON ({shorten(str(error))})") from error
-    return JsonObject(where, _as_dict(found, where))
+    return JsonObject(where, _as_dict(document, where))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError("an object has a doubled key")
-    return found
+    return entries
 
 
 def _as_dict(value: Any, where: str) -> dict[str, Any]:
@@ -66,14 +67,14 @@ def _as_dict(value: Any, where: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class JsonObject:
-    """A JSON object under inspection: each key is asked for by type, and none may be left over."""
+    """A JSON object under inspection: each key is asked for by type, and no key may be left over."""
 
     where: str
     values: Mapping[str, Any]
     asked: set[str] = field(default_factory=set)
 
     def _find(self, key: str, kind: type | tuple[type, ...], what: str) -> Any:
-        """The value of a key, None when it is absent."""
+        """Return the value of a key, None when it is absent."""
         self.asked.add(key)
         if key not in self.values:
             return None
@@ -83,75 +84,75 @@ class JsonObject:
         return value
 
     def _demand(self, key: str, kind: type, what: str) -> Any:
-        found = self._find(key, kind, what)
-        if found is None:
+        value = self._find(key, kind, what)
+        if value is None:
             raise make_contract_error(self.where, f"lacks '{key}'")
-        return found
+        return value
 
     def text(self, key: str) -> str:
-        """A text that must be there."""
+        """Read a text that must be present."""
         return str(self._demand(key, str, "a text"))
 
     def maybe_text(self, key: str) -> str | None:
-        """A text that may be absent."""
-        found: str | None = self._find(key, str, "a text")
-        return found
+        """Read a text that may be absent."""
+        text: str | None = self._find(key, str, "a text")
+        return text
 
     def whole(self, key: str) -> int:
-        """A whole number that must be there."""
+        """Read a whole number that must be present."""
         return int(self._demand(key, int, "a whole number"))
 
     def maybe_whole(self, key: str) -> int | None:
-        """A whole number that may be absent."""
-        found: int | None = self._find(key, int, "a whole number")
-        return found
+        """Read a whole number that may be absent."""
+        number: int | None = self._find(key, int, "a whole number")
+        return number
 
     def maybe_number(self, key: str) -> int | float | None:
-        """A number that may be absent."""
-        found: int | float | None = self._find(key, (int, float), "a number")
-        return found
+        """Read a number that may be absent."""
+        number: int | float | None = self._find(key, (int, float), "a number")
+        return number
 
     def flag(self, key: str) -> bool:
-        """A truth that is absent when false."""
+        """Read a truth value that is absent when false."""
         return bool(self._find(key, bool, "true"))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts, sorted and each once; absent when empty."""
-        found = self._find(key, list, "a list") or []
-        if not all(isinstance(one, str) for one in found):
+        """Read a list of texts, sorted and each once; absent when empty."""
+        texts = self._find(key, list, "a list") or []
+        if not all(isinstance(text, str) for text in texts):
             raise make_contract_error(self.where, f"has a '{key}' that is not a list of texts")
-        if any(one >= other for one, other in pairwise(found)):
+        if any(text >= other for text, other in pairwise(texts)):
             raise make_contract_error(self.where, f"has '{key}' that are not sorted, each once")
-        return tuple(found)
+        return tuple(texts)
 
     def object(self, key: str) -> "JsonObject | None":
-        """An object that may be absent."""
-        found = self._find(key, dict, "an object")
-        return None if found is None else JsonObject(f"{self.where}, '{key}'", found)
+        """Read an object that may be absent."""
+        values = self._find(key, dict, "an object")
+        return None if values is None else JsonObject(f"{self.where}, '{key}'", values)
 
     def required_object(self, key: str) -> "JsonObject":
-        """An object that must be there."""
+        """Read an object that must be present."""
         return JsonObject(f"{self.where}, '{key}'", self._demand(key, dict, "an object"))
 
     def objects(self, key: str) -> list["JsonObject"]:
-        """A list of objects; absent when empty."""
-        found = self._find(key, list, "a list") or []
+        """Read a list of objects; absent when empty."""
+        items = self._find(key, list, "a list") or []
         return [
-            JsonObject(f"{self.where}, '{key}' {index}", _as_dict(one, f"{self.where}, '{key}'"))
-            for index, one in enumerate(found)
+            JsonObject(f"{self.where}, '{key}' {index}", _as_dict(item, f"{self.where}, '{key}'"))
+            for index, item in enumerate(items)
         ]
 
     def named(self, key: str, noun: str) -> Iterator["JsonObject"]:
-        """A list of objects sorted by name, each name once."""
+        """Read a list of objects sorted by name, each name once."""
         before = ""
-        for found in self.objects(key):
-            name = found.text("name")
+        for entry in self.objects(key):
+            name = entry.text("name")
             if name <= before:
                 raise make_contract_error(
                     self.where, f"has '{key}' not sorted by name, each once, at '{name}'"
                 )
             before = name
-            yield JsonObject(f"{self.where}, {noun} '{name}'", found.values)
+            yield JsonObject(f"{self.where}, {noun} '{name}'", entry.values)
 
     def done(self) -> None:
         """Refuse unknown keys: their meaning is unknown."""
@@ -164,133 +165,136 @@ def read_catalog(document: JsonObject, stored_tables: StoredTables) -> Catalog:
     """Read all declarations with their identities; the tables on disk are added to `stored_tables`."""
     return Catalog(
         interfaces={
-            found.name: found
-            for found in map(_interface, document.named("interfaces", "interface"))
+            interface.name: interface
+            for interface in map(_interface, document.named("interfaces", "interface"))
         },
         nodes={
             node.name: node
-            for node in (_node(one, stored_tables) for one in document.named("nodes", "node"))
+            for node in (_node(entry, stored_tables) for entry in document.named("nodes", "node"))
         },
         edges={
             edge.name: edge
-            for edge in (_edge(one, stored_tables) for one in document.named("edges", "edge"))
+            for edge in (_edge(entry, stored_tables) for entry in document.named("edges", "edge"))
         },
     )
 
 
-def _interface(found: JsonObject) -> Interface:
-    rules = _read_constraints(found)
+def _interface(entry: JsonObject) -> Interface:
+    rules = _read_constraints(entry)
     interface = Interface(
-        name=found.text("name"),
-        properties=_properties(found),
+        name=entry.text("name"),
+        properties=_properties(entry),
         key=rules.key,
         unique=normal_groups(rules.unique),
         indices=with_key(rules.indices, rules.key),
-        type_id=found.whole("type_id"),
+        type_id=entry.whole("type_id"),
     )
-    found.done()
+    entry.done()
     return interface
 
 
-def _node(found: JsonObject, stored_tables: StoredTables) -> NodeType:
-    rules = _read_constraints(found)
+def _node(entry: JsonObject, stored_tables: StoredTables) -> NodeType:
+    rules = _read_constraints(entry)
     node = NodeType(
-        name=found.text("name"),
-        properties=_properties(found),
-        implements=found.texts("implements"),
+        name=entry.text("name"),
+        properties=_properties(entry),
+        implements=entry.texts("implements"),
         key=rules.key,
         unique=normal_groups(rules.unique),
         indices=with_key(rules.indices, rules.key),
         ranges=tuple(sorted(rules.ranges, key=range_order)),
         checks=tuple(sorted(rules.checks, key=lambda c: (c.property, c.pattern))),
-        description=found.maybe_text("description"),
-        instruction=found.maybe_text("instruction"),
-        annotations=_annotations(found),
-        type_id=found.whole("type_id"),
-        incarnation_id=found.whole("incarnation_id"),
+        description=entry.maybe_text("description"),
+        instruction=entry.maybe_text("instruction"),
+        annotations=_annotations(entry),
+        type_id=entry.whole("type_id"),
+        incarnation_id=entry.whole("incarnation_id"),
     )
-    stored_tables[node.table_key] = _read_stored_table(found)
-    found.done()
+    stored_tables[node.table_key] = _read_stored_table(entry)
+    entry.done()
     return node
 
 
-def _edge(found: JsonObject, stored_tables: StoredTables) -> EdgeType:
-    rules = _read_constraints(found)
-    card = found.required_object("card")
+def _edge(entry: JsonObject, stored_tables: StoredTables) -> EdgeType:
+    rules = _read_constraints(entry)
+    card = entry.required_object("card")
     edge = EdgeType(
-        name=found.text("name"),
-        source=found.text("from"),
-        target=found.text("to"),
-        properties=_properties(found),
+        name=entry.text("name"),
+        source=entry.text("from"),
+        target=entry.text("to"),
+        properties=_properties(entry),
         cardinality=Cardinality(low=card.whole("low"), high=card.maybe_whole("high")),
         unique=normal_groups(rules.unique),
         indices=with_key(rules.indices, None),
-        description=found.maybe_text("description"),
-        instruction=found.maybe_text("instruction"),
-        annotations=_annotations(found),
-        type_id=found.whole("type_id"),
-        incarnation_id=found.whole("incarnation_id"),
+        description=entry.maybe_text("description"),
+        instruction=entry.maybe_text("instruction"),
+        annotations=_annotations(entry),
+        type_id=entry.whole("type_id"),
+        incarnation_id=entry.whole("incarnation_id"),
     )
     if rules.key or rules.ranges or rules.checks:
-        raise make_contract_error(found.where, "has a constraint that only nodes have")
-    stored_tables[edge.table_key] = _read_stored_table(found)
+        raise make_contract_error(entry.where, "has a constraint that only nodes have")
+    stored_tables[edge.table_key] = _read_stored_table(entry)
     card.done()
-    found.done()
+    entry.done()
     return edge
 
 
-def _read_stored_table(found: JsonObject) -> StoredTable:
-    return StoredTable(found.text("path"), found.whole("incarnation"))
+def _read_stored_table(entry: JsonObject) -> StoredTable:
+    return StoredTable(entry.text("path"), entry.whole("incarnation"))
 
 
 def _properties(owner: JsonObject) -> dict[str, Property]:
-    return {one.name: one for one in map(_property, owner.named("properties", "property"))}
+    return {
+        property_.name: property_
+        for property_ in map(_property, owner.named("properties", "property"))
+    }
 
 
-def _property(found: JsonObject) -> Property:
-    embed = found.object("embed")
-    satisfies = found.texts("satisfies")
-    inherited = found.flag("inherited")
+def _property(entry: JsonObject) -> Property:
+    embed = entry.object("embed")
+    satisfies = entry.texts("satisfies")
+    inherited = entry.flag("inherited")
     if inherited and not satisfies:
-        raise make_contract_error(found.where, "is inherited from no interface")
-    one = Property(
-        name=found.text("name"),
-        type=_type(found.required_object("type")),
-        description=found.maybe_text("description"),
+        raise make_contract_error(entry.where, "is inherited from no interface")
+    property_ = Property(
+        name=entry.text("name"),
+        type=_type(entry.required_object("type")),
+        description=entry.maybe_text("description"),
         embed=_embed(embed) if embed else None,
-        annotations=_annotations(found),
+        annotations=_annotations(entry),
         inherited_from=satisfies if inherited else (),
-        property_id=found.whole("property_id"),
+        property_id=entry.whole("property_id"),
     )
-    found.done()
-    return one
+    entry.done()
+    return property_
 
 
-def _type(found: JsonObject) -> PropertyType:
-    scalar = found.text("scalar")
-    if scalar not in {str(one) for one in Scalar}:
-        raise make_contract_error(found.where, f"has the unknown scalar '{shorten(scalar)}'")
+def _type(entry: JsonObject) -> PropertyType:
+    scalar = entry.text("scalar")
+    if scalar not in {str(member) for member in Scalar}:
+        raise make_contract_error(entry.where, f"has the unknown scalar '{shorten(scalar)}'")
     type_ = PropertyType(
         scalar=Scalar(scalar),
-        nullable=found.flag("nullable"),
-        is_list=found.flag("list"),
-        enum_values=found.texts("values"),
-        dimension=found.maybe_whole("dimension"),
+        nullable=entry.flag("nullable"),
+        is_list=entry.flag("list"),
+        enum_values=entry.texts("values"),
+        dimension=entry.maybe_whole("dimension"),
     )
     forms = [type_.is_list, type_.is_enum, type_.is_vector]
     if sum(forms) > 1 or (type_.is_list and type_.is_blob):
-        raise make_contract_error(found.where, "is no type of the language")
+        raise make_contract_error(entry.where, "is not a type of the language")
     if type_.is_vector and (scalar != Scalar.F32 or not 1 <= (type_.dimension or 0) < 2**31):
-        raise make_contract_error(found.where, "is no vector of the language")
+        raise make_contract_error(entry.where, "is not a vector of the language")
     if type_.is_enum and scalar != Scalar.STRING:
-        raise make_contract_error(found.where, "is no enum of the language")
-    found.done()
+        raise make_contract_error(entry.where, "is not an enum of the language")
+    entry.done()
     return type_
 
 
-def _embed(found: JsonObject) -> Embed:
-    embed = Embed(source=found.text("source"), model=found.maybe_text("model"))
-    found.done()
+def _embed(entry: JsonObject) -> Embed:
+    embed = Embed(source=entry.text("source"), model=entry.maybe_text("model"))
+    entry.done()
     return embed
 
 
@@ -298,15 +302,15 @@ def _annotations(owner: JsonObject) -> tuple[Annotation, ...]:
     return tuple(sorted(map(_annotation, owner.objects("annotations")), key=annotation_order))
 
 
-def _annotation(found: JsonObject) -> Annotation:
-    keywords = found.object("keywords")
+def _annotation(entry: JsonObject) -> Annotation:
+    keywords = entry.object("keywords")
     words = {key: keywords.text(key) for key in keywords.values} if keywords else {}
     annotation = Annotation(
-        name=found.text("name"),
-        value=found.maybe_text("value"),
+        name=entry.text("name"),
+        value=entry.maybe_text("value"),
         keywords=tuple(sorted(words.items())),
     )
-    found.done()
+    entry.done()
     return annotation
 
 
@@ -321,35 +325,35 @@ class _Constraints:
 
 def _read_constraints(owner: JsonObject) -> _Constraints:
     rules = _Constraints()
-    for found in owner.objects("constraints"):
-        _read_constraint(found, rules)
-        found.done()
+    for entry in owner.objects("constraints"):
+        _read_constraint(entry, rules)
+        entry.done()
     return rules
 
 
-def _read_constraint(found: JsonObject, rules: _Constraints) -> None:
-    kind = found.text("kind")
+def _read_constraint(entry: JsonObject, rules: _Constraints) -> None:
+    kind = entry.text("kind")
     match kind:
         case "key":
             if rules.key is not None:
-                raise make_contract_error(found.where, "is a second key")
-            rules.key = _group(found)
+                raise make_contract_error(entry.where, "is a second key")
+            rules.key = _group(entry)
         case "unique":
-            rules.unique.append(_group(found))
+            rules.unique.append(_group(entry))
         case "index":
-            rules.indices.append(_group(found))
+            rules.indices.append(_group(entry))
         case "range":
-            low, high = found.maybe_number("low"), found.maybe_number("high")
-            rules.ranges.append(Range(property=found.text("property"), low=low, high=high))
+            low, high = entry.maybe_number("low"), entry.maybe_number("high")
+            rules.ranges.append(Range(property=entry.text("property"), low=low, high=high))
         case "check":
-            pattern = found.text("pattern")
-            rules.checks.append(Check(property=found.text("property"), pattern=pattern))
+            pattern = entry.text("pattern")
+            rules.checks.append(Check(property=entry.text("property"), pattern=pattern))
         case _:
-            raise make_contract_error(found.where, f"is of the unknown kind '{shorten(kind)}'")
+            raise make_contract_error(entry.where, f"is of the unknown kind '{shorten(kind)}'")
 
 
-def _group(found: JsonObject) -> Columns:
-    columns, level = found.texts("columns"), found.text("level")
-    if not columns or level not in {str(one) for one in Level}:
-        raise make_contract_error(found.where, "is no group of columns")
+def _group(entry: JsonObject) -> Columns:
+    columns, level = entry.texts("columns"), entry.text("level")
+    if not columns or level not in {str(member) for member in Level}:
+        raise make_contract_error(entry.where, "is not a group of columns")
     return Columns(columns, Level(level))

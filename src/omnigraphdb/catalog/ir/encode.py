@@ -25,12 +25,12 @@ HASH_PREFIX = "sha256:"
 
 
 def shape_of(catalog: Catalog) -> Json:
-    """The source-independent meaning: without order, comments, rename hints and identities."""
+    """Reduce a catalog to its meaning: without order, comments, rename hints and identities."""
     return encode(catalog)
 
 
 def shape_hash(catalog: Catalog) -> str:
-    """The hash of the meaning."""
+    """Hash the meaning of a catalog."""
     return digest(shape_of(catalog))
 
 
@@ -40,7 +40,7 @@ def digest(document: Any) -> str:
 
 
 def canonical(document: Any) -> str:
-    """The compact form with sorted keys."""
+    """Write a document in its compact form with sorted keys."""
     return json.dumps(
         document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
@@ -53,14 +53,14 @@ def encode(catalog: Catalog, stored_tables: Mapping[TableKey, StoredTable] | Non
     nodes = [catalog.nodes[name] for name in sorted(catalog.nodes)]
     edges = [catalog.edges[name] for name in sorted(catalog.edges)]
     return {
-        "interfaces": [_interface(found, bound) for found in interfaces],
-        "nodes": [_node(found, catalog, stored_tables) for found in nodes],
-        "edges": [_edge(found, stored_tables) for found in edges],
+        "interfaces": [_interface(interface, bound) for interface in interfaces],
+        "nodes": [_node(node, catalog, stored_tables) for node in nodes],
+        "edges": [_edge(edge, stored_tables) for edge in edges],
     }
 
 
 def links(catalog: Catalog, node: NodeType, property_name: str) -> list[str]:
-    """The interfaces of a node type that ask for one of its properties."""
+    """List the interfaces of a node type that ask for one of its properties."""
     return [
         name
         for name in sorted(node.implements)
@@ -73,79 +73,79 @@ def _present(facts: Json) -> Json:
     return {name: value for name, value in facts.items() if value not in (None, [], {}, False)}
 
 
-def _interface(found: Interface, bound: bool) -> Json:
-    head = {"type_id": found.type_id} if bound else {}
+def _interface(interface: Interface, bound: bool) -> Json:
+    head = {"type_id": interface.type_id} if bound else {}
     return {
-        "name": found.name,
+        "name": interface.name,
         **head,
         **_present(
             {
-                "properties": [_property(p, bound) for p in _in_order(found.properties)],
-                "constraints": _constraints(found),
+                "properties": [_property(p, bound) for p in _in_order(interface.properties)],
+                "constraints": _constraints(interface),
             }
         ),
     }
 
 
 def _node(
-    found: NodeType, catalog: Catalog, stored_tables: Mapping[TableKey, StoredTable] | None
+    node: NodeType, catalog: Catalog, stored_tables: Mapping[TableKey, StoredTable] | None
 ) -> Json:
     return {
-        "name": found.name,
-        **_identity(found, stored_tables),
+        "name": node.name,
+        **_identity(node, stored_tables),
         **_present(
             {
-                **_metadata(found),
-                "implements": sorted(found.implements),
+                **_metadata(node),
+                "implements": sorted(node.implements),
                 "properties": [
-                    _property(p, stored_tables is not None, links(catalog, found, p.name))
-                    for p in _in_order(found.properties)
+                    _property(p, stored_tables is not None, links(catalog, node, p.name))
+                    for p in _in_order(node.properties)
                 ],
-                "constraints": _constraints(found),
+                "constraints": _constraints(node),
             }
         ),
     }
 
 
-def _edge(found: EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None) -> Json:
-    low, high = found.cardinality.low, found.cardinality.high
+def _edge(edge: EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None) -> Json:
+    low, high = edge.cardinality.low, edge.cardinality.high
     return {
-        "name": found.name,
-        **_identity(found, stored_tables),
-        "from": found.source,
-        "to": found.target,
+        "name": edge.name,
+        **_identity(edge, stored_tables),
+        "from": edge.source,
+        "to": edge.target,
         "card": {"low": low} | ({} if high is None else {"high": high}),
         **_present(
             {
-                **_metadata(found),
+                **_metadata(edge),
                 "properties": [
-                    _property(p, stored_tables is not None) for p in _in_order(found.properties)
+                    _property(p, stored_tables is not None) for p in _in_order(edge.properties)
                 ],
-                "constraints": _constraints(found),
+                "constraints": _constraints(edge),
             }
         ),
     }
 
 
 def _identity(
-    found: NodeType | EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None
+    type_: NodeType | EdgeType, stored_tables: Mapping[TableKey, StoredTable] | None
 ) -> Json:
     if stored_tables is None:
         return {}
-    stored = stored_tables[found.table_key]
+    stored = stored_tables[type_.table_key]
     return {
-        "type_id": found.type_id,
-        "incarnation_id": found.incarnation_id,
+        "type_id": type_.type_id,
+        "incarnation_id": type_.incarnation_id,
         "path": stored.path,
         "incarnation": stored.incarnation,
     }
 
 
-def _metadata(found: NodeType | EdgeType) -> Json:
+def _metadata(type_: NodeType | EdgeType) -> Json:
     return {
-        "description": found.description,
-        "instruction": found.instruction,
-        "annotations": _annotations(found.annotations),
+        "description": type_.description,
+        "instruction": type_.instruction,
+        "annotations": _annotations(type_.annotations),
     }
 
 
@@ -153,19 +153,19 @@ def _in_order(properties: Mapping[str, Property]) -> list[Property]:
     return [properties[name] for name in sorted(properties)]
 
 
-def _property(found: Property, bound: bool, satisfies: Iterable[str] = ()) -> Json:
-    identity = {"property_id": found.property_id} if bound else {}
+def _property(property_: Property, bound: bool, satisfies: Iterable[str] = ()) -> Json:
+    identity = {"property_id": property_.property_id} if bound else {}
     return {
-        "name": found.name,
+        "name": property_.name,
         **identity,
-        "type": _type(found.type),
+        "type": _type(property_.type),
         **_present(
             {
-                "description": found.description,
-                "embed": _embed(found.embed),
-                "annotations": _annotations(found.annotations),
+                "description": property_.description,
+                "embed": _embed(property_.embed),
+                "annotations": _annotations(property_.annotations),
                 "satisfies": list(satisfies),
-                "inherited": bool(found.inherited_from),
+                "inherited": bool(property_.inherited_from),
             }
         ),
     }
@@ -193,29 +193,29 @@ def _embed(embed: Embed | None) -> Json | None:
 
 def _annotations(annotations: Iterable[Annotation]) -> list[Json]:
     return _sort_distinct(
-        {"name": found.name}
-        | ({} if found.value is None else {"value": found.value})
-        | ({"keywords": dict(found.keywords)} if found.keywords else {})
-        for found in annotations
+        {"name": annotation.name}
+        | ({} if annotation.value is None else {"value": annotation.value})
+        | ({"keywords": dict(annotation.keywords)} if annotation.keywords else {})
+        for annotation in annotations
     )
 
 
-def _constraints(found: Interface | NodeType | EdgeType) -> list[Json]:
-    """Every constraint once; the index that a key implies is not one of its own."""
-    key = None if isinstance(found, EdgeType) else found.key
+def _constraints(type_: Interface | NodeType | EdgeType) -> list[Json]:
+    """List every constraint once; the index that a key implies is part of the key."""
+    key = None if isinstance(type_, EdgeType) else type_.key
     implied = key.columns if key else None
     written = [_group("key", key)] if key else []
-    written += [_group("unique", group) for group in found.unique]
-    written += [_group("index", group) for group in found.indices if group.columns != implied]
-    if isinstance(found, NodeType):
+    written += [_group("unique", group) for group in type_.unique]
+    written += [_group("index", group) for group in type_.indices if group.columns != implied]
+    if isinstance(type_, NodeType):
         written += [
             {"kind": "range", "property": r.property}
             | ({} if r.low is None else {"low": r.low})
             | ({} if r.high is None else {"high": r.high})
-            for r in found.ranges
+            for r in type_.ranges
         ]
         written += [
-            {"kind": "check", "property": c.property, "pattern": c.pattern} for c in found.checks
+            {"kind": "check", "property": c.property, "pattern": c.pattern} for c in type_.checks
         ]
     return _sort_distinct(written)
 

@@ -1,4 +1,4 @@
-"""What a stored contract must keep: identities used once, references that lead somewhere, safe paths."""
+"""Rules of a stored contract: identities used once, references that lead somewhere, safe paths."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ def check_domain(domain: str) -> None:
     """Refuse an identity domain that is not a ULID in its canonical spelling."""
     if not _DOMAIN.fullmatch(domain):
         raise make_contract_error(
-            IR_FILE, f"has the identity domain '{shorten(domain)}', which is no ULID"
+            IR_FILE, f"has the identity domain '{shorten(domain)}', which is not a ULID"
         )
 
 
@@ -46,18 +46,20 @@ def check_identities(catalog: Catalog, next_identity_id: int) -> None:
 
 
 def _identities(catalog: Catalog) -> Iterator[tuple[str, int | None]]:
-    for where, found in _types(catalog):
-        yield where, found.type_id
-        if not isinstance(found, Interface):
-            yield f"the table of {where}", found.incarnation_id
-        for name, one in found.properties.items():
-            yield f"'{found.name}.{name}'", one.property_id
+    for where, type_ in _types(catalog):
+        yield where, type_.type_id
+        if not isinstance(type_, Interface):
+            yield f"the table of {where}", type_.incarnation_id
+        for name, property_ in type_.properties.items():
+            yield f"'{type_.name}.{name}'", property_.property_id
 
 
 def _types(catalog: Catalog) -> Iterator[tuple[str, Interface | NodeType | EdgeType]]:
-    yield from ((f"interface '{name}'", found) for name, found in catalog.interfaces.items())
-    yield from ((f"node '{name}'", found) for name, found in catalog.nodes.items())
-    yield from ((f"edge '{name}'", found) for name, found in catalog.edges.items())
+    yield from (
+        (f"interface '{name}'", interface) for name, interface in catalog.interfaces.items()
+    )
+    yield from ((f"node '{name}'", node) for name, node in catalog.nodes.items())
+    yield from ((f"edge '{name}'", edge) for name, edge in catalog.edges.items())
 
 
 def check_stored_tables(
@@ -73,7 +75,7 @@ def check_stored_tables(
         directory = "nodes" if key.startswith("node:") else "edges"
         if not _PATH.fullmatch(stored.path) or not stored.path.startswith(f"{directory}/"):
             raise make_contract_error(
-                IR_FILE, f"places {key} at '{shorten(stored.path)}', which is no table path"
+                IR_FILE, f"places {key} at '{shorten(stored.path)}', which is not a table path"
             )
         if stored.path in paths:
             raise make_contract_error(IR_FILE, f"places two tables at '{stored.path}'")
@@ -82,61 +84,63 @@ def check_stored_tables(
                 IR_FILE, f"counts incarnation {stored.incarnation} of {key}, which is not positive"
             )
         paths.add(stored.path)
-    for key, lives in retired.items():
-        if not _TABLE_KEY.fullmatch(key) or key in stored_tables or lives < 1:
+    for key, incarnations in retired.items():
+        if not _TABLE_KEY.fullmatch(key) or key in stored_tables or incarnations < 1:
             raise make_contract_error(
-                IR_FILE, f"counts {lives} past lives of '{shorten(key)}', which cannot be"
+                IR_FILE, f"counts {incarnations} past lives of '{shorten(key)}', which cannot be"
             )
 
 
 def check_references(catalog: Catalog) -> None:
-    """Refuse names that are none, columns that are taken, and references that lead nowhere."""
-    for where, found in _types(catalog):
-        _check_names(where, found)
-        _check_columns(where, found)
-        if isinstance(found, EdgeType):
-            for end in (found.source, found.target):
+    """Refuse malformed names, reserved columns, and references that lead nowhere."""
+    for where, type_ in _types(catalog):
+        _check_names(where, type_)
+        _check_columns(where, type_)
+        if isinstance(type_, EdgeType):
+            for end in (type_.source, type_.target):
                 if end not in catalog.nodes:
                     raise make_contract_error(
-                        IR_FILE, f"lets {where} name '{shorten(end)}', which is no node"
+                        IR_FILE, f"lets {where} name '{shorten(end)}', which is not a node"
                     )
-        if isinstance(found, NodeType):
-            _check_interfaces(where, found, catalog)
+        if isinstance(type_, NodeType):
+            _check_interfaces(where, type_, catalog)
 
 
-def _check_names(where: str, found: Interface | NodeType | EdgeType) -> None:
-    if not _TYPE_NAME.fullmatch(found.name):
-        raise make_contract_error(IR_FILE, f"declares {where}, which is no type name")
-    taken = list_taken_columns(on_edge=isinstance(found, EdgeType))
-    for name in found.properties:
-        if name in taken:
+def _check_names(where: str, type_: Interface | NodeType | EdgeType) -> None:
+    if not _TYPE_NAME.fullmatch(type_.name):
+        raise make_contract_error(IR_FILE, f"declares {where}, which is not a type name")
+    reserved_columns = list_taken_columns(on_edge=isinstance(type_, EdgeType))
+    for name in type_.properties:
+        if name in reserved_columns:
             raise make_contract_error(
                 IR_FILE, f"gives {where} the property '{name}', a reserved column"
             )
         if not _PROPERTY_NAME.fullmatch(name):
             raise make_contract_error(
-                IR_FILE, f"gives {where} the property '{shorten(name)}', which is no name"
+                IR_FILE, f"gives {where} the property '{shorten(name)}', which is not a name"
             )
 
 
-def _check_columns(where: str, found: Interface | NodeType | EdgeType) -> None:
-    ends = EDGE_ENDS if isinstance(found, EdgeType) else ()
-    for column in _columns(found):
-        if column not in found.properties and column not in ends:
+def _check_columns(where: str, type_: Interface | NodeType | EdgeType) -> None:
+    ends = EDGE_ENDS if isinstance(type_, EdgeType) else ()
+    for column in _columns(type_):
+        if column not in type_.properties and column not in ends:
             raise make_contract_error(
                 IR_FILE, f"lets {where} refer to '{shorten(column)}', which it lacks"
             )
 
 
-def _columns(found: Interface | NodeType | EdgeType) -> Iterable[str]:
-    groups = [*found.unique, *found.indices]
-    if not isinstance(found, EdgeType) and found.key:
-        groups.append(found.key)
+def _columns(type_: Interface | NodeType | EdgeType) -> Iterable[str]:
+    groups = [*type_.unique, *type_.indices]
+    if not isinstance(type_, EdgeType) and type_.key:
+        groups.append(type_.key)
     columns = [column for group in groups for column in group.columns]
-    if isinstance(found, NodeType):
-        columns += [bounds.property for bounds in found.ranges]
-        columns += [check.property for check in found.checks]
-    columns += [one.embed.source for one in found.properties.values() if one.embed]
+    if isinstance(type_, NodeType):
+        columns += [bounds.property for bounds in type_.ranges]
+        columns += [check.property for check in type_.checks]
+    columns += [
+        property_.embed.source for property_ in type_.properties.values() if property_.embed
+    ]
     return columns
 
 
@@ -147,13 +151,13 @@ def _check_interfaces(where: str, node: NodeType, catalog: Catalog) -> None:
             raise make_contract_error(
                 IR_FILE, f"lets {where} implement '{shorten(name)}', which it lacks"
             )
-        for asked in interface.properties.values():
-            own = node.properties.get(asked.name)
-            if own is None or own.type != asked.type:
+        for promised in interface.properties.values():
+            own = node.properties.get(promised.name)
+            if own is None or own.type != promised.type:
                 raise make_contract_error(
-                    IR_FILE, f"does not link '{name}.{asked.name}' to a property of {where}"
+                    IR_FILE, f"does not link '{name}.{promised.name}' to a property of {where}"
                 )
             if own.inherited_from and name not in own.inherited_from:
                 raise make_contract_error(
-                    IR_FILE, f"does not link '{node.name}.{asked.name}' to interface '{name}'"
+                    IR_FILE, f"does not link '{node.name}.{promised.name}' to interface '{name}'"
                 )

@@ -28,7 +28,7 @@ class SchemaState:
     identity_domain: str
 
     def to_json(self) -> str:
-        """The text of the state file."""
+        """Write the text of the state file."""
         document = {
             "format_version": FORMAT_VERSION,
             "schema_ir_hash": self.schema_ir_hash,
@@ -42,12 +42,12 @@ class SchemaState:
     def from_json(cls, text: str) -> "SchemaState":
         """Read the text of a state file."""
         document = load_object(text, _STATE_FILE)
-        known = {"format_version": FORMAT_VERSION, "schema_identity_version": IDENTITY_VERSION}
-        for key, version in known.items():
-            found = document.whole(key)
-            if found != version:
+        versions = {"format_version": FORMAT_VERSION, "schema_identity_version": IDENTITY_VERSION}
+        for key, version in versions.items():
+            stored_version = document.whole(key)
+            if stored_version != version:
                 raise make_contract_error(
-                    _STATE_FILE, f"has {key} {found}, this release reads {version}"
+                    _STATE_FILE, f"has {key} {stored_version}, this release reads {version}"
                 )
         state = cls(
             schema_ir_hash=document.text("schema_ir_hash"),

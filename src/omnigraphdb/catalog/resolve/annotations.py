@@ -57,7 +57,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedMark:
-    """An `@embed` and the position of its source, for what is found out later."""
+    """An `@embed` and the position of its source, for later findings."""
 
     embed: Embed
     span: Span
@@ -65,7 +65,7 @@ class EmbedMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What the annotations of one property or type say; `flags` are key, unique and index."""
+    """The meaning of the annotations of one property or type; `flags` are key, unique and index."""
 
     flags: frozenset[str] = frozenset()
     flag_span: Span = NOWHERE
@@ -87,7 +87,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is annotated: where to report about it, and how messages call it."""
+    """An annotated property or type: the findings to report to, and its name in messages."""
 
     findings: Findings
     target: AnnotationTarget
@@ -119,7 +119,7 @@ class Subject:
 
 
 def read_marks(subject: Subject, annotations: Sequence[tree.Annotation]) -> Marks:
-    """Read the annotations of one property or type, reporting those that are wrong."""
+    """Read the annotations of one property or type, reporting the wrong ones."""
     allowed = _list_allowed(subject, annotations)
     once = {annotation.name: annotation for annotation in _first_of_each(subject, allowed)}
     flags = [once[name] for name in ("key", "unique", "index") if name in once]
@@ -160,7 +160,7 @@ def _article(target: AnnotationTarget) -> str:
 def _first_of_each(
     subject: Subject, annotations: Iterable[tree.Annotation]
 ) -> Iterator[tree.Annotation]:
-    """Each annotation once; a second one of a name is reported."""
+    """Yield each annotation once; a second one of a name is reported."""
     first: dict[str, tree.Annotation] = {}
     for annotation in annotations:
         before = first.setdefault(annotation.name, annotation)
@@ -179,7 +179,7 @@ def _first_of_each(
 
 
 def _words(subject: Subject, annotation: tree.Annotation | None) -> str | None:
-    """The text of a description or instruction."""
+    """Return the text of a description or instruction."""
     if annotation is None:
         return None
     usage = f'write @{annotation.name}("…")'
@@ -259,8 +259,8 @@ def _keywords(subject: Subject, annotation: tree.Annotation) -> dict[str, str]:
 
 
 def _opaque(subject: Subject, annotations: Iterable[tree.Annotation]) -> tuple[Annotation, ...]:
-    """The annotations without a meaning here, sorted, each once."""
-    kept = {
+    """Return the annotations without a meaning here, sorted, each once."""
+    distinct = {
         Annotation(
             name=annotation.name,
             value=annotation.value.text if annotation.value else None,
@@ -269,10 +269,10 @@ def _opaque(subject: Subject, annotations: Iterable[tree.Annotation]) -> tuple[A
         for annotation in annotations
         if annotation.name not in _ALLOWED
     }
-    return tuple(sorted(kept, key=annotation_order))
+    return tuple(sorted(distinct, key=annotation_order))
 
 
 def annotation_order(annotation: Annotation) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
-    """The sort key of opaque annotations: name, no value before any, value, keywords."""
+    """Make the sort key of opaque annotations: name, no value before any, value, keywords."""
     has_value = "" if annotation.value is None else "value"
     return (annotation.name, has_value, annotation.value or "", annotation.keywords)

@@ -1,4 +1,4 @@
-"""The constraints of a declaration: what each may name, and their normal form."""
+"""The constraints of a declaration: the names that each may contain, and their normal form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_rules(
 
 
 def normal_groups(groups: Iterable[Columns]) -> tuple[Columns, ...]:
-    """Each group once, sorted by columns; spelled on the property when it is spelled both ways."""
+    """List each group once, sorted by columns; spelled on the property when it is spelled both ways."""
     levels: dict[tuple[str, ...], Level] = {}
     for group in groups:
         if group.level is Level.PROPERTY or group.columns not in levels:
@@ -63,13 +63,13 @@ def normal_groups(groups: Iterable[Columns]) -> tuple[Columns, ...]:
 
 
 def with_key(indices: Iterable[Columns], key: Columns | None) -> tuple[Columns, ...]:
-    """Index groups and the one that a key implies; an index on just the key adds nothing to it."""
+    """Add the index group that a key implies; an index on just the key adds nothing to it."""
     others = [group for group in indices if key is None or group.columns != key.columns]
     return normal_groups([*others, key] if key else others)
 
 
 def range_order(bounds: Range) -> tuple[str, bool, float, bool, float]:
-    """The sort key of ranges: property, then bounds, open ones first."""
+    """Make the sort key of ranges: property, then bounds, open ones first."""
     low, high = bounds.low, bounds.high
     return (bounds.property, low is not None, low or 0, high is not None, high or 0)
 
@@ -88,7 +88,7 @@ class _Reader:
     checks: set[Check] = field(default_factory=set)
 
     def rules(self) -> Rules:
-        """The normal form of all that was read."""
+        """Return the normal form of the constraints that were read."""
         key = self._one_key()
         return Rules(
             key=key,
@@ -152,12 +152,12 @@ class _Reader:
         groups = normal_groups(group for group, _ in self.keys)
         if len(groups) > 1:
             first, first_span = self.keys[0]
-            other, span = next(found for found in self.keys if found[0].columns != first.columns)
-            shown = [f"@key({shorten(', '.join(group.columns))})" for group in (first, other)]
+            other, span = next(key for key in self.keys if key[0].columns != first.columns)
+            texts = [f"@key({shorten(', '.join(group.columns))})" for group in (first, other)]
             self._report(
                 "S053",
                 max(span, first_span),
-                f"{self.owner.shown} has more than one key: {shown[0]} and {shown[1]}",
+                f"{self.owner.shown} has more than one key: {texts[0]} and {texts[1]}",
                 earlier=min(span, first_span),
                 fix="keep one, join them as @key(a, b), or make the other @unique",
             )
@@ -291,7 +291,7 @@ class _Reader:
     # ---- shared
 
     def _find_property(self, written: tree.Constraint, name: tree.Name) -> Draft | None:
-        """The property that a constraint names; a literal or an unknown name is reported."""
+        """Find the property that a constraint names; a literal or an unknown name is reported."""
         if not name.text.isidentifier():
             self._report(
                 "S057",
@@ -356,8 +356,8 @@ def _is_free_text(type_: PropertyType) -> bool:
 
 
 def _a(type_: PropertyType) -> str:
-    shown = type_shown(type_)
-    return f"an {shown}" if shown.startswith(("I", "e", "F")) else f"a {shown}"
+    text = type_shown(type_)
+    return f"an {text}" if text.startswith(("I", "e", "F")) else f"a {text}"
 
 
 def parse_bound(text: str) -> int | float | None:
@@ -365,8 +365,8 @@ def parse_bound(text: str) -> int | float | None:
     if len(text) > _BOUND_CHARS_MAX:
         return None
     if "." not in text:
-        whole = int(text)
-        return whole if _INT64_MIN <= whole <= _UINT64_MAX else None
+        integer = int(text)
+        return integer if _INT64_MIN <= integer <= _UINT64_MAX else None
     number = float(text)
     if number.is_integer() and abs(number) <= _EXACT_FLOAT_MAX:
         return int(number)
@@ -374,7 +374,7 @@ def parse_bound(text: str) -> int | float | None:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern is not RE2, or None."""
+    """Return the reason why a pattern is not RE2, or None."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except pa.ArrowInvalid as error:

@@ -37,7 +37,7 @@ class Owner:
         return f"{self.kind} '{shorten(self.name.text)}'"
 
     def of(self, property_name: str) -> str:
-        """`Port.code`."""
+        """Name a property with its type: `Port.code`."""
         return f"{shorten(self.name.text)}.{shorten(property_name)}"
 
 
@@ -52,7 +52,7 @@ class Draft:
     inherited_from: tuple[str, ...] = ()
 
     def finished(self) -> Property:
-        """The property of the catalog."""
+        """Make the property of the catalog."""
         if self.type is None:
             raise InternalError(f"property '{self.name}' has no type, yet its schema was accepted")
         return Property(
@@ -66,7 +66,7 @@ class Draft:
         )
 
     def inherited(self, interfaces: Iterable[str]) -> "Draft":
-        """The same property in a node that takes it from interfaces."""
+        """Return the same property in a node that takes it from interfaces."""
         return replace(self, inherited_from=tuple(sorted(interfaces)))
 
 
@@ -74,7 +74,7 @@ Drafts = Mapping[str, Draft]
 
 
 def type_shown(type_: PropertyType) -> str:
-    """A type for a message; a long enum is cut."""
+    """Word a type for a message; a long enum is cut."""
     return shorten(str(type_), TYPE_SHOWN_CHARS_MAX)
 
 
@@ -134,7 +134,7 @@ def _refuse_reserved(findings: Findings, owner: Owner, name: tree.Name) -> None:
 
 
 def _type(findings: Findings, owner: Owner, written: tree.Property) -> PropertyType | None:
-    """The type of a property, or None when it is reported as wrong."""
+    """Resolve the type of a property; None when it is reported as wrong."""
     type_ = written.type
     if type_.dimension is not None:
         return _vector(findings, owner, written)
@@ -212,7 +212,7 @@ Interfaces = Mapping[str, Drafts]
 def resolve_interfaces(
     findings: Findings, owner: Owner, written: Sequence[tree.Name], interfaces: Interfaces
 ) -> tuple[str, ...]:
-    """The interfaces of a node type, sorted, each once; unknown ones are reported."""
+    """List the interfaces of a node type, sorted, each once; unknown ones are reported."""
     for name in written:
         if name.text not in interfaces:
             findings.report(
@@ -228,43 +228,43 @@ def resolve_interfaces(
 def merge_properties(
     findings: Findings, owner: Owner, own: Drafts, implements: Sequence[str], interfaces: Interfaces
 ) -> Drafts:
-    """The own and the inherited properties of a node type, in name order."""
+    """Merge the own and the inherited properties of a node type, in name order."""
     contributed: dict[str, dict[str, Draft]] = {}
     for interface in implements:
         for name, draft in interfaces[interface].items():
             contributed.setdefault(name, {})[interface] = draft
-    found = dict(own)
+    drafts = dict(own)
     for name, contributors in contributed.items():
         if name in own:
             _same_type(findings, owner, own[name], contributors)
         else:
-            found[name] = _merge_contributions(findings, owner, contributors)
-    return {name: found[name] for name in sorted(found)}
+            drafts[name] = _merge_contributions(findings, owner, contributors)
+    return {name: drafts[name] for name in sorted(drafts)}
 
 
 def _same_type(
     findings: Findings, owner: Owner, own: Draft, contributors: Mapping[str, Draft]
 ) -> None:
-    """A property that the node declares itself has exactly the type each interface asks for."""
-    for interface, asked in contributors.items():
-        if own.type is None or asked.type is None or own.type == asked.type:
+    """Check that a property of the node itself has exactly the type that each interface asks for."""
+    for interface, inherited in contributors.items():
+        if own.type is None or inherited.type is None or own.type == inherited.type:
             continue
         findings.report(
             "S031",
             own.written.type.span,
             f"'{owner.of(own.name)}' is {type_shown(own.type)}, interface '{shorten(interface)}' asks for "
-            f"{type_shown(asked.type)}; both must be the same, with nullability and enum values",
+            f"{type_shown(inherited.type)}; both must be the same, with nullability and enum values",
             type_name=owner.name.text,
             property_name=own.name,
-            earlier=asked.written.type.span,
-            fix=f"write {type_shown(asked.type)}, or remove the property to inherit it",
+            earlier=inherited.written.type.span,
+            fix=f"write {type_shown(inherited.type)}, or remove the property to inherit it",
         )
 
 
 def _merge_contributions(
     findings: Findings, owner: Owner, contributors: Mapping[str, Draft]
 ) -> Draft:
-    """The one property that several interfaces contribute; they must agree on all it says."""
+    """Merge a property that several interfaces contribute; they must agree in every part of it."""
     first_name, first = next(iter(contributors.items()))
     for interface, other in contributors.items():
         differs = _difference(first, other)

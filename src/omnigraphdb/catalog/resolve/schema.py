@@ -48,9 +48,9 @@ Decl = TypeVar("Decl", tree.InterfaceDecl, tree.NodeDecl, tree.EdgeDecl)
 
 def compile_schema(source: Source | str, *, stored: bool = False) -> Catalog:
     """Parse and resolve a schema text."""
-    known = Source(source) if isinstance(source, str) else source
-    with pause_collection(known):
-        return resolve(parse_schema_text(known), known, stored=stored)
+    schema_source = Source(source) if isinstance(source, str) else source
+    with pause_collection(schema_source):
+        return resolve(parse_schema_text(schema_source), schema_source, stored=stored)
 
 
 def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) -> Catalog:
@@ -61,12 +61,14 @@ def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) ->
     """
     findings = Findings(source, stored=stored, steps=_STEPS)
     interfaces = _first_of_each(
-        _read_interface(findings, found) for found in _of(schema, tree.InterfaceDecl)
+        _read_interface(findings, declaration) for declaration in _of(schema, tree.InterfaceDecl)
     )
-    drafts = {name: found.drafts for name, found in interfaces.items()}
+    drafts = {name: interface.drafts for name, interface in interfaces.items()}
     _refuse_growth(schema, drafts)
-    nodes = [_read_node(findings, found, drafts) for found in _of(schema, tree.NodeDecl)]
-    edges = [_read_edge(findings, found) for found in _of(schema, tree.EdgeDecl)]
+    nodes = [
+        _read_node(findings, declaration, drafts) for declaration in _of(schema, tree.NodeDecl)
+    ]
+    edges = [_read_edge(findings, declaration) for declaration in _of(schema, tree.EdgeDecl)]
     check_whole(findings, schema)
     if findings.found:
         raise schema_error(source, findings.ordered())
@@ -81,11 +83,11 @@ def resolve(schema: tree.SchemaTree, source: Source, *, stored: bool = False) ->
 
 
 def _of(schema: tree.SchemaTree, kind: type[Decl]) -> Sequence[Decl]:
-    return [found for found in schema.declarations if isinstance(found, kind)]
+    return [declaration for declaration in schema.declarations if isinstance(declaration, kind)]
 
 
 def _refuse_growth(schema: tree.SchemaTree, interfaces: Interfaces) -> None:
-    """Interfaces multiply: a short text may mean more properties than any graph could hold."""
+    """Refuse too many inherited properties: interfaces multiply, so that a short text may mean very many of them."""
     total = sum(
         len(interfaces.get(name.text, ()))
         for node in _of(schema, tree.NodeDecl)
@@ -127,7 +129,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ends:
-    """What only an edge has."""
+    """The parts of an edge that a node does not have."""
 
     source: str
     target: str
@@ -140,8 +142,8 @@ def _by_name(read: _Read) -> str:
 
 def _first_of_each(read: Iterable[_Read]) -> Mapping[str, _Read]:
     first: dict[str, _Read] = {}
-    for found in read:
-        first.setdefault(found.name, found)
+    for declaration in read:
+        first.setdefault(declaration.name, declaration)
     return first
 
 
@@ -169,8 +171,8 @@ def _read_node(findings: Findings, written: tree.NodeDecl, interfaces: Interface
 def _list_declared(
     own: Drafts, implements: Sequence[tree.Name], interfaces: Interfaces
 ) -> tuple[str, ...]:
-    """The properties of a node type in the order of the text: its own, then those of each interface it names."""
-    inherited = (name for one in implements for name in interfaces.get(one.text, ()))
+    """List the properties of a node type in the order of the text: its own, then those of each interface it names."""
+    inherited = (name for interface in implements for name in interfaces.get(interface.text, ()))
     return tuple(dict.fromkeys((*own, *inherited)))
 
 
@@ -220,11 +222,11 @@ def _cardinality(findings: Findings, owner: Owner, card: tree.Card | None) -> Ca
     elif card.low > high:
         fault = f"the minimum {card.low} is greater than the maximum {high}"
     if fault is not None:
-        shown = findings.written(card.span, f"@card({card.low}..{high})")
+        text = findings.written(card.span, f"@card({card.low}..{high})")
         findings.report(
             "S024",
             card.span,
-            f"{shown} of {owner.shown} is no range of counts: {fault}",
+            f"{text} of {owner.shown} is not a range of counts: {fault}",
             type_name=owner.name.text,
             fix="write @card(low..high) with low not above high, or @card(low..)",
         )
@@ -285,11 +287,15 @@ def _edge(read: _Read, ends: _Ends) -> EdgeType:
 def check_whole(findings: Findings, schema: tree.SchemaTree) -> None:
     """Report declarations that clash or that refer to nothing."""
     _names_once(findings, schema)
-    edges = [found for found in schema.declarations if isinstance(found, tree.EdgeDecl)]
+    edges = [
+        declaration for declaration in schema.declarations if isinstance(declaration, tree.EdgeDecl)
+    ]
     nodes = dict.fromkeys(
-        found.name.text for found in schema.declarations if isinstance(found, tree.NodeDecl)
+        declaration.name.text
+        for declaration in schema.declarations
+        if isinstance(declaration, tree.NodeDecl)
     )
-    others = {found.name.text for found in schema.declarations} - nodes.keys()
+    others = {declaration.name.text for declaration in schema.declarations} - nodes.keys()
     _edge_names_differ(findings, edges)
     for edge in edges:
         for end in (edge.source, edge.target):
@@ -298,7 +304,7 @@ def check_whole(findings: Findings, schema: tree.SchemaTree) -> None:
 
 
 def keyword_of(declaration: tree.Declaration) -> str:
-    """`interface`, `node` or `edge`."""
+    """Return `interface`, `node` or `edge`."""
     match declaration:
         case tree.InterfaceDecl():
             return "interface"

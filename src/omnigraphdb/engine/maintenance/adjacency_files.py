@@ -1,4 +1,4 @@
-"""Adjacency files: maintenance and loads keep the neighbours of large edge tables beside them, for readers that come later."""
+"""Adjacency files: the neighbours of large edge tables, stored next to the tables for later readers."""
 
 from collections.abc import Iterable
 
@@ -27,16 +27,16 @@ _log = get_logger(__name__)
 def store_adjacencies(
     engine: Engine, tables: Iterable[TableKey], bytes_max: int | None = None
 ) -> None:
-    """Write the adjacency files of edge tables of main that have none which serves.
+    """Write the adjacency files of edge tables of main that have no current adjacency file.
 
-    Nothing is built of a table that would take more memory than `bytes_max`, or whose file would be too large: readers
+    No file is built for a table that would take more memory than `bytes_max`, or whose file would be too large: readers
     build its adjacency when they need it. The tables are committed already: a failure in here is logged, and readers do
     without the file.
     """
     try:
         view = engine.view(MAIN)
-        # What is read here serves no query of this handle, so that it takes no room in the cache.
-        shown = SnapshotTables(
+        # The tables read here serve no query of this handle, so they do not fill its cache.
+        snapshot_tables = SnapshotTables(
             catalog=view.catalog,
             snapshot=view.snapshot,
             names=NO_NAMES,
@@ -49,7 +49,7 @@ def store_adjacencies(
                 continue
             if not _is_within_bounds(view.snapshot, edge, bytes_max):
                 _log.info("adjacency_file.left_out", table=edge.table_key)
-            elif size := shown.topology(edge.name).store():
+            elif size := snapshot_tables.topology(edge.name).store():
                 _log.info("adjacency_file.written", table=edge.table_key, bytes=size)
     except OmniError as error:
         _log.warning("adjacency_file.failed", reason=str(error))
@@ -67,11 +67,11 @@ def _is_within_bounds(snapshot: Snapshot, edge: EdgeType, bytes_max: int | None)
 
 
 def drop_stale_adjacency(engine: Engine, path: str, left: frozenset[Version]) -> None:
-    """Remove the adjacency file of a table whose version is not left, or which cannot be read."""
+    """Remove the adjacency file of a table if it cannot be read, or if its version is not in `left`."""
     tables = engine.store.tables
     data = tables.read_beside(path, FILE_NAME)
     if data is None:
         return
-    found = decode_adjacency(data, ByteCache(0))
-    if found is None or found.entry is None or found.entry.version not in left:
+    adjacency = decode_adjacency(data, ByteCache(0))
+    if adjacency is None or adjacency.entry is None or adjacency.entry.version not in left:
         tables.delete_beside(path, FILE_NAME)

@@ -1,4 +1,4 @@
-"""Automatic maintenance: after a commit the writer compacts and indexes its tables, within bounds; the write never fails by it."""
+"""Automatic maintenance: after a commit the writer compacts and indexes its tables; a failure never fails the write."""
 
 from collections.abc import Hashable, Iterable
 
@@ -108,10 +108,10 @@ def _write(tables: Tables, entry: Entry, type_: TableType) -> TableWrite | None:
 
 
 def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
-    """The size below which fragments are rewritten now; None if too few are small enough."""
-    small = [one for one in fragments if one.physical_rows < AUTO_COMPACT_ROWS_MAX]
-    rows = sum(one.physical_rows for one in small)
-    size = sum(one.bytes for one in small)
+    """Return the size below which fragments are rewritten now; None if too few are small enough."""
+    small = [fragment for fragment in fragments if fragment.physical_rows < AUTO_COMPACT_ROWS_MAX]
+    rows = sum(fragment.physical_rows for fragment in small)
+    size = sum(fragment.bytes for fragment in small)
     if len(small) <= SMALL_FRAGMENTS_MAX:
         return None
     # Of wide rows, only as many are rewritten as the bound on bytes allows.
@@ -120,7 +120,7 @@ def _rows_max(fragments: Iterable[FragmentInfo]) -> int | None:
         if size <= AUTO_COMPACT_BYTES_MAX
         else rows * AUTO_COMPACT_BYTES_MAX // size
     )
-    return allowed if sum(one.physical_rows < allowed for one in small) > 1 else None
+    return allowed if sum(fragment.physical_rows < allowed for fragment in small) > 1 else None
 
 
 def _watch_key(entry: Entry) -> Hashable:

@@ -1,4 +1,4 @@
-"""Cleanup: removes old versions, orphan forks and dropped tables, and no version that a branch shows or pins."""
+"""Cleanup: removes old versions, orphan forks and dropped tables, but no version that a branch shows or pins."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -76,7 +76,7 @@ class CleanupReport(Shown, Value):
     """The versions that cleanup removed, by table, or would remove when it was not confirmed.
 
     `manifest` counts old versions of the manifest, on all branches. `scratch_removed` names loads that never ended and
-    whose scratch files went, `jobs_removed` jobs that died.
+    whose scratch files were removed; `jobs_removed` names jobs that died.
     """
 
     uri: str
@@ -108,7 +108,7 @@ def cleanup(
     actor: str | None = None,
     tell: Tell = tell_nobody,
 ) -> CleanupReport:
-    """Remove what no rule keeps and no branch pins; without `confirm`, report the versions that would be removed."""
+    """Remove the versions that no rule keeps and no branch pins; without `confirm`, report them only."""
     engine.require_writable("cleanup")
     for name in sorted(engine.manifest.rows.branch_names()):
         engine.require_here(BranchName(name), "cleanup")
@@ -128,9 +128,9 @@ def cleanup(
     manifest = cleaning.clean_manifest()
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)
     if confirm:
-        # Cleanup makes no commit, so the log is the one place that keeps who asked for it.
-        removed = sum(table.versions_removed for table in (*tables, manifest))
-        _log.info("cleanup.done", actor=actor, versions=removed)
+        # Cleanup makes no commit, so that only the log names its actor.
+        removed_count = sum(table.versions_removed for table in (*tables, manifest))
+        _log.info("cleanup.done", actor=actor, versions=removed_count)
     return CleanupReport(
         uri=engine.uri,
         tables=tables,
@@ -145,7 +145,10 @@ def cleanup(
 def preview_cleanup(
     engine: Engine, keep: int | None, older_than: timedelta | None
 ) -> CleanupReport:
-    """Report the versions of tables that cleanup would remove; takes no locks and waits for nobody, so that a reader may ask."""
+    """Report the versions of tables that cleanup would remove.
+
+    Take no locks and wait for no writer, so that a reader may call this function.
+    """
     cleaning = _Cleaning(
         engine=engine,
         pinned=PinnedStates(engine),
@@ -161,7 +164,11 @@ def preview_cleanup(
 def _refuse_drift(engine: Engine, live: Live) -> None:
     """Refuse while a HEAD is past its pin and no live writer explains it."""
     entries = [(MAIN, entry) for entry in live[MAIN].snapshot.entries.values()]
-    entries += [(branch, entry) for branch, one in live.items() for entry in one.snapshot.owned()]
+    entries += [
+        (branch, entry)
+        for branch, live_branch in live.items()
+        for entry in live_branch.snapshot.owned()
+    ]
     for branch, entry in entries:
         try:
             drifted = find_drift(engine.committer, branch, entry)
@@ -186,8 +193,13 @@ def _list_tables(engine: Engine) -> list[TableIncarnation]:
     by_key = engine.manifest.current(MAIN).table_history.by_key
     incarnations = [table for tables in by_key.values() for table in tables]
     # The visible incarnation of a path comes last, and wins.
-    by_path = {one.path: one for one in sorted(incarnations, key=lambda one: one.is_visible)}
-    return sorted(by_path.values(), key=lambda one: (one.table_key, one.incarnation))
+    by_path = {
+        incarnation.path: incarnation
+        for incarnation in sorted(incarnations, key=lambda incarnation: incarnation.is_visible)
+    }
+    return sorted(
+        by_path.values(), key=lambda incarnation: (incarnation.table_key, incarnation.incarnation)
+    )
 
 
 # ---- one table
@@ -195,7 +207,7 @@ def _list_tables(engine: Engine) -> list[TableIncarnation]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cleaning:
-    """One cleanup: its rules, what it may not touch, and the versions of each cleaned table that its rules keep."""
+    """One cleanup: its rules, the states that it must spare, and the versions of each cleaned table that its rules keep."""
 
     engine: Engine
     pinned: PinnedStates
@@ -214,7 +226,7 @@ class _Cleaning:
                 return report
         except OmniError as error:
             return report.with_error(str(error))
-        snapshots = {branch: one.snapshot for branch, one in live.items()}
+        snapshots = {branch: live_branch.snapshot for branch, live_branch in live.items()}
         swept = sweep_forks(engine, table.table_key, table.path, snapshots, dry_run=self.dry_run)
         report = replace(report, forks_removed=swept.forks, bytes_removed=swept.bytes)
         for problem in swept.errors:
@@ -229,7 +241,7 @@ class _Cleaning:
         return report
 
     def _reclaim_versions(self, table: TableIncarnation, fork: str | None) -> Reclaimed:
-        """Remove versions under the lock of the table, by the pins of this moment: branches come and go while cleanup runs."""
+        """Remove versions under the lock of the table, by the current pins: branches come and go while cleanup runs."""
         tables = self.engine.store.tables
         with self._lock(lock_key(table.table_key, fork)):
             fail(Failpoint.CLEANUP_TABLE)
@@ -239,13 +251,17 @@ class _Cleaning:
             old = self.retention.list_removable(versions, self._commit_time(table, fork))
             # Lance keeps the version that a fork was made from, and removes files that only it has.
             forks = tables.forks(table.path).values()
-            forked = {ref.parent_version for ref in forks if ref.parent == fork}
-            unpinned = [one for one in old if one not in forked and not is_kept(one)]
+            forked_versions = {ref.parent_version for ref in forks if ref.parent == fork}
+            unpinned = [
+                version
+                for version in old
+                if version not in forked_versions and not is_kept(version)
+            ]
             reclaimed = tables.reclaim(table.path, unpinned, branch=fork, dry_run=self.dry_run)
-            by_rule = frozenset(one.version for one in versions).difference(old)
-            self.kept[table.path, fork] = by_rule
+            kept_by_rule = frozenset(info.version for info in versions).difference(old)
+            self.kept[table.path, fork] = kept_by_rule
             if fork is None and not self.dry_run:
-                left = {one.version for one in versions}.difference(unpinned)
+                left = {info.version for info in versions}.difference(unpinned)
                 drop_stale_adjacency(self.engine, table.path, frozenset(left))
             return reclaimed
 
@@ -260,7 +276,7 @@ class _Cleaning:
             yield
 
     def _commit_time(self, table: TableIncarnation, fork: str | None) -> CommitTime:
-        """Find the time of the commit that published a version by the operation that its transaction names."""
+        """Return a function that finds the time of the commit that published a version, by its operation."""
         engine = self.engine
 
         @cache
@@ -271,8 +287,12 @@ class _Cleaning:
         def committed_us(version: Version) -> int | None:
             before, times = Version(version - 1), read_times()
             transactions = engine.store.tables.transactions(table.path, fork, before, version)
-            operations = (one.operation_id for one in transactions if one.operation_id is not None)
-            return next((times[one] for one in operations if one in times), None)
+            operations = (
+                transaction.operation_id
+                for transaction in transactions
+                if transaction.operation_id is not None
+            )
+            return next((times[operation] for operation in operations if operation in times), None)
 
         return committed_us
 
@@ -294,15 +314,15 @@ class _Cleaning:
             if not exists and not engine.store.objects.exists(table.path):
                 return report
             versions = len(engine.store.tables.versions(table.path)) if exists else 0
-            freed = sum(engine.store.tables.sizes(table.path).values()) if exists else 0
+            freed_bytes = sum(engine.store.tables.sizes(table.path).values()) if exists else 0
             if not self.dry_run:
                 engine.store.tables.delete_table(table.path)
-        return replace(report, versions_removed=versions, bytes_removed=freed, dropped=True)
+        return replace(report, versions_removed=versions, bytes_removed=freed_bytes, dropped=True)
 
     # ---- the manifest
 
     def clean_manifest(self) -> TableCleaned:
-        """Remove old versions of the manifest on every branch; an error on one spares the others."""
+        """Remove old versions of the manifest on every branch; after an error on a branch, clean the others."""
         report = TableCleaned(table_key=TableKey(MANIFEST))
         for branch in self.pinned.live:
             try:
@@ -318,7 +338,9 @@ class _Cleaning:
 
 def _is_shown(table: TableIncarnation, live: Live) -> bool:
     return any(
-        e.at.path == table.path for one in live.values() for e in one.snapshot.entries.values()
+        entry.at.path == table.path
+        for branch in live.values()
+        for entry in branch.snapshot.entries.values()
     )
 
 
@@ -338,7 +360,7 @@ def _refuse_loads(engine: Engine) -> None:
 
 
 def _last_schema_change_us(engine: Engine) -> int:
-    """The time of the last schema change: no table was dropped later."""
+    """Return the time of the last schema change: no table was dropped later."""
     commits = engine.manifest.current(MAIN).lineage.commits
     changes = [c.created_at for c in commits if c.kind is CommitKind.SCHEMA_APPLY]
     return max(changes, default=0)

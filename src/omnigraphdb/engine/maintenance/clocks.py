@@ -1,4 +1,4 @@
-"""The clocks of cleanup on an object store: ages are told by this machine's clock only while it agrees with the store's."""
+"""The clocks of cleanup: on an object store, this machine's clock measures ages only if it agrees with the store's."""
 
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import ClockSkew
@@ -10,7 +10,7 @@ _US = 1_000_000
 
 
 def refuse_skew(engine: Engine) -> None:
-    """Refuse to tell ages by a clock that is too far from that of the store; a disk has the clock of its machine."""
+    """Refuse to measure ages by a clock that is too far from the store's clock; a disk has the clock of its machine."""
     if not engine.store.root.is_distant:
         return
     ahead = _measure_skew(engine)
@@ -26,12 +26,12 @@ def refuse_skew(engine: Engine) -> None:
 
 
 def _measure_skew(engine: Engine) -> float:
-    """For how many seconds, at least, the wall clock of this machine is ahead of the store's; negative if it is behind.
+    """Measure by how many seconds, at least, this machine's wall clock is ahead of the store's; negative if it is behind.
 
     The store dates an object at some moment of the request, and in whole seconds.
     """
     before = engine.runtime.now_us()
     store = StoreClock(engine.store.objects, engine.runtime).now_us()
     after = engine.runtime.now_us()
-    most, least = (after - store) / _US, (before - store) / _US - STORE_TIME_STEP_SECONDS
-    return max(least, 0.0) + min(most, 0.0)
+    upper, lower = (after - store) / _US, (before - store) / _US - STORE_TIME_STEP_SECONDS
+    return max(lower, 0.0) + min(upper, 0.0)

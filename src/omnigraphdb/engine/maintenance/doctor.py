@@ -61,7 +61,7 @@ def examine(engine: Engine, *, deep: bool = False) -> Examination:
 
 
 def _read_marks(engine: Engine) -> object:
-    """Read what changes whenever a branch is created or deleted, or the types change."""
+    """Read marks that change whenever a branch is created or deleted, or the types change."""
     return engine.manifest.rows.branch_names(), engine.manifest.rows.head(None)
 
 
@@ -72,8 +72,8 @@ def _find_issues(engine: Engine, deep: bool, unreadable: _Unreadable) -> Examina
             issues += check(engine)
         except unreadable as error:
             issues.append(Issue(check="unreadable graph", message=str(error), remedy=RESTORE))
-    # The branches of a moved graph point to files elsewhere: what they show is no finding.
-    is_moved = any(one.check == "moved graph" for one in issues)
+    # The branches of a moved graph point to files elsewhere: their tables are not checked.
+    is_moved = any(issue.check == "moved graph" for issue in issues)
     branches = [MAIN] if is_moved else _branches(engine)
     files = check_files(engine, branches) if deep else None
     if not is_moved:
@@ -90,10 +90,10 @@ def _find_issues(engine: Engine, deep: bool, unreadable: _Unreadable) -> Examina
 
 def _find_moved_branches(engine: Engine) -> Iterator[Issue]:
     """Find the branches that name another directory: the graph was moved or copied."""
-    for branch, elsewhere in engine.manifest.rows.branches_outside().items():
+    for branch, other_root in engine.manifest.rows.branches_outside().items():
         yield Issue(
             check="moved graph",
-            message=f"it names files in '{elsewhere}', the graph is in '{engine.store.root}'",
+            message=f"it names files in '{other_root}', the graph is in '{engine.store.root}'",
             remedy=f"run `omnigraphdb relocate {engine.store.root}`",
             branch=branch,
         )
@@ -111,7 +111,7 @@ Check = Callable[[], Iterable[Issue]]
 
 
 def _confirm(engine: Engine, keys: Collection[LockKey], check: Check) -> list[Issue]:
-    """Report the issues that are still there after the present holders of these locks are done.
+    """Report the issues that remain after the present holders of these locks are done.
 
     A live writer leaves no issue when it releases its locks; a writer that holds them past the wait is live.
     """
@@ -123,38 +123,38 @@ def _confirm(engine: Engine, keys: Collection[LockKey], check: Check) -> list[Is
             engine.committer.locks.wait_out(keys)
         except LockTimeout:
             return []
-        again = [*check()]
-        confirmed = [one for one in again if one in issues]
+        current_issues = [*check()]
+        confirmed = [issue for issue in current_issues if issue in issues]
         if confirmed:
             return confirmed
-        issues = again
+        issues = current_issues
     return []
 
 
 def _check_sidecars(engine: Engine) -> Iterator[Issue]:
     """Find the sidecars of dead writers: a live writer holds its locks until it has removed its sidecar."""
     committer = engine.committer
-    for one in committer.sidecars.inventory():
-        if isinstance(one, SidecarUnreadable):
-            yield _interrupted(one.path, f"a write that cannot be read ({one.reason})")
-        elif committer.locks.holder(one.lock_keys) is None and committer.sidecars.find(
-            one.operation_id
+    for sidecar in committer.sidecars.inventory():
+        if isinstance(sidecar, SidecarUnreadable):
+            yield _interrupted(sidecar.path, f"a write that cannot be read ({sidecar.reason})")
+        elif committer.locks.holder(sidecar.lock_keys) is None and committer.sidecars.find(
+            sidecar.operation_id
         ):
-            what = f"the {one.writer_kind} {one.operation_id}"
-            yield _interrupted(one.path, what, graph_branch(one.branch))
+            operation = f"the {sidecar.writer_kind} {sidecar.operation_id}"
+            yield _interrupted(sidecar.path, operation, graph_branch(sidecar.branch))
 
 
-def _interrupted(path: str, what: str, branch: BranchName | None = None) -> Issue:
+def _interrupted(path: str, operation: str, branch: BranchName | None = None) -> Issue:
     return Issue(
         check="pending recovery",
-        message=f"'{path}' is the intent of {what}",
+        message=f"'{path}' is the intent of {operation}",
         remedy="run `omnigraphdb recovery run`",
         branch=branch,
     )
 
 
 def _check_schema_change(engine: Engine) -> list[Issue]:
-    """Check the leftovers of schema changes and the schema files; a running schema change is waited for."""
+    """Check the leftovers of schema changes and the schema files; wait for a running schema change."""
     return _confirm(
         engine,
         [SCHEMA_APPLY],
@@ -206,34 +206,37 @@ def _check_branches(
     skipped: frozenset[TableKey],
     unreadable: _Unreadable,
 ) -> Iterator[Issue]:
-    """Check tables and history of every branch; reads the manifest of each once."""
+    """Check tables and history of every branch; read the manifest of each branch once."""
     history = HistoryCheck()
-    placed: set[tuple[str, str | None]] = set()
-    found: list[Issue] = []
-    is_whole = True
+    visible_forks: set[tuple[str, str | None]] = set()
+    later_issues: list[Issue] = []
+    is_complete = True
     for branch in branches:
         try:
             state = engine.manifest.current(branch, remember=branch == MAIN)
-            placed |= {
+            visible_forks |= {
                 (entry.at.path, entry.at.branch) for entry in state.snapshot.entries.values()
             }
             yield from _check_branch(engine, state, skipped, unreadable)
             yield from _find_foreign(engine, state)
-            found += (*history.check_branch(state), *check_restores(engine, state))
+            later_issues += (*history.check_branch(state), *check_restores(engine, state))
         except unreadable as error:
-            is_whole = False
+            is_complete = False
             yield report_unreadable_branch(branch, error)
-    yield from found
+    yield from later_issues
     try:
         yield from history.check_audit(engine)
     except unreadable as error:
         yield Issue(check="audit", message=str(error), remedy=RESTORE)
-    if not is_whole:
+    if not is_complete:
         # A branch that cannot be read may own any fork.
         return
     for entry in engine.manifest.current(MAIN).snapshot.entries.values():
         yield from _check_table(
-            MAIN, entry, unreadable, lambda one: _check_forks(engine, one, placed)
+            MAIN,
+            entry,
+            unreadable,
+            lambda table_entry: _check_forks(engine, table_entry, visible_forks),
         )
 
 
@@ -253,12 +256,14 @@ def _find_foreign(engine: Engine, state: BranchState) -> Iterator[Issue]:
 def _check_branch(
     engine: Engine, state: BranchState, skipped: frozenset[TableKey], unreadable: _Unreadable
 ) -> list[Issue]:
-    """Check the tables of a branch, without reading rows of those that are skipped."""
+    """Check the tables of a branch, without reading rows of the skipped tables."""
     branch, snapshot = state.branch, state.snapshot
-    owned = [one for one in snapshot.entries.values() if one.at.branch == lance_branch(branch)]
+    owned = [
+        entry for entry in snapshot.entries.values() if entry.at.branch == lance_branch(branch)
+    ]
     digests = table_digests(state) if owned else {}
     issues = [*_find_missing(engine, state)]
-    missing = frozenset(one.table_key for one in issues if one.table_key is not None)
+    missing = frozenset(issue.table_key for issue in issues if issue.table_key is not None)
     skipped |= missing
     for entry in snapshot.entries.values():
         checks: list[Callable[[Entry], Iterable[Issue]]] = []
@@ -266,12 +271,12 @@ def _check_branch(
             checks += (
                 partial(_check_drift, engine, branch),
                 partial(_check_whole, engine, branch),
-                lambda one: _find_damaged_indexes(engine, branch, one, digests),
+                lambda table_entry: _find_damaged_indexes(engine, branch, table_entry, digests),
             )
         if skipped.isdisjoint(_tables_read_for(engine, entry.table_key)):
             checks += (
                 partial(_check_ids, engine, branch),
-                lambda one: _check_endpoints(engine, branch, one, snapshot),
+                lambda table_entry: _check_endpoints(engine, branch, table_entry, snapshot),
             )
         for check in checks:
             issues += _check_table(branch, entry, unreadable, check)
@@ -287,8 +292,8 @@ def _find_missing(engine: Engine, state: BranchState) -> Iterator[Issue]:
             engine.store.tables.head(entry.at.path, entry.at.branch)
         except TableNotFound:
             # A deletion removes the branch before its forks; then this read raises, and the examination begins again.
-            now = engine.manifest.current(state.branch, remember=state.branch == MAIN).snapshot
-            if now.entries.get(entry.table_key) != entry:
+            current = engine.manifest.current(state.branch, remember=state.branch == MAIN).snapshot
+            if current.entries.get(entry.table_key) != entry:
                 raise
             yield Issue(
                 check="missing fork",
@@ -302,7 +307,7 @@ def _find_missing(engine: Engine, state: BranchState) -> Iterator[Issue]:
 
 
 def _tables_read_for(engine: Engine, table: TableKey) -> set[TableKey]:
-    """The tables whose rows the checks of a table read."""
+    """List the tables whose rows the checks of a table read."""
     edge = engine.contracts.current().catalog.tables.get(table)
     ends = (edge.source, edge.target) if isinstance(edge, EdgeType) else ()
     return {table, *map(node_key, ends)}
@@ -344,12 +349,12 @@ def _find_damaged_indexes(
 
 
 def _check_whole(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[Issue]:
-    """Find a file that a full disk cut: one look at each file of a local disk."""
-    cut = engine.store.tables.find_cut(entry.at)
-    if cut is not None:
+    """Find a file that a full disk cut; this takes one look at each file of a local disk."""
+    damage = engine.store.tables.find_cut(entry.at)
+    if damage is not None:
         yield Issue(
             check="cut file",
-            message=f"the newest version cannot be read: {cut}",
+            message=f"the newest version cannot be read: {damage}",
             remedy=remedy_of_damage(branch),
             branch=branch,
             table_key=entry.table_key,
@@ -373,7 +378,7 @@ def _check_drift(engine: Engine, branch: BranchName, entry: Entry) -> Iterator[I
 
 
 def _find_remedy(engine: Engine, branch: BranchName, entry: Entry) -> str:
-    """Find what helps a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
+    """Find the remedy for a HEAD past its pin: recovery, if an interrupted write explains it, else repair."""
     try:
         covering = find_covering_sidecar(
             engine.committer.sidecars, entry.table_key, entry.at.branch
@@ -423,7 +428,7 @@ def _check_endpoints(
         if dangling:
             yield Issue(
                 check="endpoints",
-                message=f"{dangling} edges have a {side} that is no {node}",
+                message=f"{dangling} edges have a {side} that names no {node}",
                 remedy="delete those edges",
                 branch=branch,
                 table_key=entry.table_key,

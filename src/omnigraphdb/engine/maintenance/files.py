@@ -31,18 +31,18 @@ _BLOB = ".blob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """The issues of files, how many files were compared, and how many have no recorded digest."""
+    """The issues of files, the number of compared files, and the number of files without a recorded digest."""
 
     issues: tuple[Issue, ...]
     compared: int
     without_digest: int
     unreadable: frozenset[TableKey]
-    """Tables whose rows must not be read: with some flipped bits Lance asks for more memory than there is."""
+    """Tables whose rows must not be read: with some flipped bits Lance asks for more memory than the machine has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What the manifest recorded of a file when it was written."""
+    """The facts that the manifest recorded of a file when it was written."""
 
     table_key: TableKey
     version: int
@@ -51,7 +51,7 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """An existing file, its record, and what needs it."""
+    """An existing file, its record, and the versions that need it."""
 
     path: str
     bytes: int
@@ -60,19 +60,19 @@ class _File:
 
     @property
     def is_index(self) -> bool:
-        """Whether it belongs to an index, which can be built again."""
+        """Whether the file belongs to an index, which can be built again."""
         return (name_below_branch(self.path) or "").startswith(_INDICES)
 
-    def report(self, how: str) -> Issue:
-        """Make the issue of a file that is damaged."""
-        known = self.record or self.need
-        assert known is not None, "only recorded or needed files are checked"
+    def report(self, problem: str) -> Issue:
+        """Make the issue of a damaged file."""
+        record_or_need = self.record or self.need
+        assert record_or_need is not None, "only recorded or needed files are checked"
         return report_damaged(
             self.path,
-            how,
+            problem,
             "only earlier commits need it" if self.need is None else self.need.use,
             () if self.need is None else self.need.branches,
-            known.table_key,
+            record_or_need.table_key,
             REBUILD if self.is_index else RESTORE,
             "" if self.record is None else f" for version {self.record.version}",
         )
@@ -82,7 +82,7 @@ _Records = Mapping[tuple[str, str], _Record]
 
 
 def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
-    """Check every file that a commit, a tag or a branch needs, each once, and the recorded ones beside them."""
+    """Check, each once, the files that commits, tags and branches need, and the other recorded files."""
     branches = list(branches)
     states, issues = _load_states(engine, branches)
     records, tables = _read_records(states), engine.store.tables
@@ -98,10 +98,12 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
             continue
         files += _relevant_files(listed, records, needs)
         issues += _find_missing(path, listed, records, needs)
-    issues += [file.report(how) for file in files if (how := _find_other_size(file)) is not None]
-    whole = [file for file in files if _find_other_size(file) is None]
-    recorded = [file for file in whole if file.record is not None]
-    unrecorded = [file for file in whole if file.record is None and not file.is_index]
+    issues += [
+        file.report(problem) for file in files if (problem := _find_other_size(file)) is not None
+    ]
+    intact = [file for file in files if _find_other_size(file) is None]
+    recorded = [file for file in intact if file.record is not None]
+    unrecorded = [file for file in intact if file.record is None and not file.is_index]
     issues += _compare_files(tables, recorded, unrecorded)
     newest = [file for file in files if file.need is not None and file.need.branches]
     return FileCheck(
@@ -110,7 +112,9 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
         without_digest=sum(
             file.record is None and not file.path.startswith(f"{MANIFEST}/") for file in newest
         ),
-        unreadable=frozenset(one.table_key for one in issues if one.table_key and one.branch),
+        unreadable=frozenset(
+            issue.table_key for issue in issues if issue.table_key and issue.branch
+        ),
     )
 
 
@@ -120,7 +124,7 @@ def check_files(engine: Engine, branches: Iterable[BranchName]) -> FileCheck:
 def _load_states(
     engine: Engine, branches: Iterable[BranchName]
 ) -> tuple[list[BranchState], list[Issue]]:
-    """Read the branches that can be read, with their old rows; whoever examines the branches reports the others."""
+    """Read the readable branches, with their old rows; the examination of branches reports the unreadable ones."""
     states: list[BranchState] = []
     issues: list[Issue] = []
     for branch in branches:
@@ -137,12 +141,12 @@ def _load_states(
 def _read_records(states: Iterable[BranchState]) -> _Records:
     """Read the records of all files, by the directory of the table or fork and the key of the file."""
     return {
-        (branch_path(one.path, one.branch), key): _Record(
-            table_key=one.table_key, version=one.version, digest=digest
+        (branch_path(published.path, published.branch), key): _Record(
+            table_key=published.table_key, version=published.version, digest=digest
         )
         for state in states
-        for one in published_versions(state, with_digests=True)
-        for key, digest in one.digests.items()
+        for published in published_versions(state, with_digests=True)
+        for key, digest in published.digests.items()
     }
 
 
@@ -165,7 +169,7 @@ def _relevant_files(listed: Mapping[str, int], records: _Records, needs: Needs) 
 
 
 def _segment_of(path: str, name: str) -> str:
-    """The directory of the index segment that a file belongs to, which is the key of its need."""
+    """Return the directory of the index segment that a file belongs to, which is the key of its need."""
     inner = len(name) - len(_INDICES) - len(name.removeprefix(_INDICES).partition("/")[0]) - 1
     return path[: len(path) - inner] if name.startswith(_INDICES) else path
 
@@ -178,25 +182,25 @@ def _find_missing(
 ) -> Iterator[Issue]:
     """Find needed files that do not exist; the check of indexes reports missing index files."""
     blobs = _group_blobs(records)
-    for one, need in needs.items():
-        if not one.startswith(f"{path}/") or one.endswith("/"):
+    for needed_path, need in needs.items():
+        if not needed_path.startswith(f"{path}/") or needed_path.endswith("/"):
             continue
-        name = name_below_branch(one) or ""
-        beside = blobs.get((one[: -len(name) - 1], digest_key(name)), ())
-        stem, _ = os.path.splitext(one)
-        for file in (one, *(f"{stem}/{blob}{_BLOB}" for blob in beside)):
+        name = name_below_branch(needed_path) or ""
+        blob_names = blobs.get((needed_path[: -len(name) - 1], digest_key(name)), ())
+        stem, _ = os.path.splitext(needed_path)
+        for file in (needed_path, *(f"{stem}/{blob}{_BLOB}" for blob in blob_names)):
             if file not in listed:
                 yield report_missing(file, need.use, need.branches, need.table_key)
 
 
 def _group_blobs(records: _Records) -> Mapping[tuple[str, str], Sequence[str]]:
-    """List the recorded blobs that lie beside rows, by the directory of the branch and the key of the file of rows."""
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    """Group the recorded blobs of rows by the directory of the branch and the key of the file of rows."""
+    blobs: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for directory, key in records:
         owner, _, blob = key.rpartition("/")
         if owner and not key.startswith(_INDICES):
-            found[directory, owner].append(blob)
-    return found
+            blobs[directory, owner].append(blob)
+    return blobs
 
 
 def _find_other_size(file: _File) -> str | None:
@@ -209,7 +213,7 @@ def _find_other_size(file: _File) -> str | None:
 def _compare_files(
     tables: Tables, recorded: Sequence[_File], unrecorded: Sequence[_File]
 ) -> list[Issue]:
-    """Read every file once: compare it with its recorded digest, or see that it can be read at all."""
+    """Read every file once: compare it with its recorded digest, or check that it can be read."""
 
     def compare(file: _File) -> Issue | None:
         assert file.record is not None, "only recorded files are compared"
@@ -220,26 +224,28 @@ def _compare_files(
         return None if actual in (None, file.record.digest) else file.report("its bytes changed")
 
     def read(file: _File) -> Issue | None:
-        assert file.need is not None, "what is not recorded is needed"
-        how = tables.find_unreadable(file.path, file.need.file)
-        return None if how is None else file.report(how)
+        assert file.need is not None, "a file without a record is needed"
+        problem = tables.find_unreadable(file.path, file.need.file)
+        return None if problem is None else file.report(problem)
 
     with ThreadPoolExecutor(os.cpu_count() or 1, "omnigraph-digest") as pool:
-        found = (
+        issues = (
             *pool.map(carry_context(compare), recorded),
             *pool.map(carry_context(read), unrecorded),
         )
-    return [one for one in found if one is not None]
+    return [issue for issue in issues if issue is not None]
 
 
 def _report_unlisted(path: str, needs: Needs, error: OmniError) -> Issue:
     """Report a table whose directory cannot be listed."""
-    used = [need for one, need in needs.items() if one.startswith(f"{path}/")]
-    branches = sorted({branch for need in used for branch in need.branches})
+    table_needs = [
+        need for needed_path, need in needs.items() if needed_path.startswith(f"{path}/")
+    ]
+    branches = sorted({branch for need in table_needs for branch in need.branches})
     return Issue(
         check="unreadable table",
         message=str(error),
         remedy=RESTORE,
         branch=", ".join(branches) or None,
-        table_key=next((need.table_key for need in used), None),
+        table_key=next((need.table_key for need in table_needs), None),
     )

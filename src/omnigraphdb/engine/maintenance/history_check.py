@@ -41,25 +41,29 @@ class HistoryCheck:
             return [*state.lineage.commits]
         rows = rows_of(state.image.rows, ObjectType.GRAPH_COMMIT, COMMIT_COLUMNS)
         ids = rows[KEY].to_pylist()
-        fresh = rows.filter(pa.array([one not in self._commits for one in ids], pa.bool_()))
-        self._commits |= {commit.id: commit for commit in decode_commits(fresh)}
-        return [self._commits[one] for one in ids]
+        undecoded = rows.filter(
+            pa.array([commit_id not in self._commits for commit_id in ids], pa.bool_())
+        )
+        self._commits |= {commit.id: commit for commit in decode_commits(undecoded)}
+        return [self._commits[commit_id] for commit_id in ids]
 
 
 def _check_chain(branch: BranchName, commits: Sequence[GraphCommit]) -> Iterator[Issue]:
     """Check that a branch has one first commit, that parents exist, and that no commit has two successors."""
-    known = {commit.id for commit in commits}
-    own = (commit for commit in commits if commit.branch == branch)
+    ids = {commit.id for commit in commits}
+    own_commits = (commit for commit in commits if commit.branch == branch)
     roots = [commit.id for commit in commits if commit.parent is None]
-    orphans = [c for c in commits if c.parent is not None and c.parent not in known]
-    forked = [one for one, count in Counter(c.parent for c in own).items() if count > 1]
+    orphans = [c for c in commits if c.parent is not None and c.parent not in ids]
+    forked = [
+        parent for parent, count in Counter(c.parent for c in own_commits).items() if count > 1
+    ]
     problems = (
         *([f"it has {len(roots)} first commits"] if len(roots) != 1 else ()),
         *(
             f"commit {commit.id} names the parent {commit.parent}, which does not exist"
             for commit in orphans
         ),
-        *(f"commit {one} has two successors" for one in forked if one is not None),
+        *(f"commit {parent} has two successors" for parent in forked if parent is not None),
     )
     for problem in problems:
         yield Issue(check="history", message=problem, remedy=_REPORT, branch=branch)
@@ -71,9 +75,9 @@ def _check_merges(state: BranchState, commits: Sequence[GraphCommit]) -> Iterato
     if not merges:
         return
     parents = pa.array([commit.merged_parent for commit in merges], pa.string())
-    is_known = pc.is_in(parents, value_set=state.ancestors[KEY].combine_chunks())
-    for commit, known in zip(merges, is_known.to_pylist(), strict=True):
-        if not known:
+    ancestor_flags = pc.is_in(parents, value_set=state.ancestors[KEY].combine_chunks())
+    for commit, is_ancestor in zip(merges, ancestor_flags.to_pylist(), strict=True):
+        if not is_ancestor:
             message = f"commit {commit.id} names the merged parent {commit.merged_parent}, which is unknown"
             yield Issue(check="merged parent", message=message, remedy=_REPORT, branch=state.branch)
 
@@ -86,11 +90,11 @@ def _check_audit(engine: Engine, commits: dict[CommitId, GraphCommit]) -> Iterat
             message = f"the recovery of {operation} is recorded {count} times"
             yield Issue(check="audit", message=message, remedy=_REPORT)
     recorded = {row.operation_id for row in rows}
-    # Recovery writes the record after its commit; until then the sidecar is there, and the record will follow.
+    # Recovery writes the record after its commit; until then the sidecar exists, and the record will follow.
     pending = {
-        one.operation_id
-        for one in engine.committer.sidecars.inventory()
-        if isinstance(one, Sidecar)
+        sidecar.operation_id
+        for sidecar in engine.committer.sidecars.inventory()
+        if isinstance(sidecar, Sidecar)
     }
     for commit in commits.values():
         recovered = commit.operation_id if commit.actor == RECOVERY_ACTOR else None

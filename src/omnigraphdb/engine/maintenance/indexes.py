@@ -41,7 +41,7 @@ _log = get_logger(__name__)
 
 
 class IndexState(StrEnum):
-    """How much of its table an index covers."""
+    """The part of its table that an index covers."""
 
     READY = "ready"
     PARTIAL = "partial"
@@ -51,7 +51,7 @@ class IndexState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus(Value):
-    """One index that the schema asks for: the rows that it covers, and why not all."""
+    """An index that the schema asks for: the rows that it covers, and the reason if it does not cover all rows."""
 
     table_key: TableKey
     column: str
@@ -70,7 +70,7 @@ class IndexReport(Shown, Value):
     built: int = 0
 
     def _sheet(self) -> Sheet:
-        """The indexes and how much of its table each covers."""
+        """List the indexes and the part of its table that each covers."""
         names = ("table_key", "column", "kind", "state", "rows_indexed", "rows", "reason")
         built = f", {self.built} built now" if self.built else ""
         title = count_of(len(self.indexes), "index", "indexes") + built
@@ -88,10 +88,10 @@ def index_status(engine: Engine, branch: BranchName = MAIN) -> IndexReport:
 
 
 def check_indices(engine: Engine, view: View) -> None:
-    """Compare the files of every index with their recorded digests; later reads and builds know the damaged ones."""
-    noted = table_digests(engine.manifest.current(view.branch))
+    """Compare the files of every index with their recorded digests; later reads and builds know the damaged indexes."""
+    digests = table_digests(engine.manifest.current(view.branch))
     for entry in view.snapshot.entries.values():
-        engine.store.tables.check_indices(entry.at, noted.get(entry.at.path, {}))
+        engine.store.tables.check_indices(entry.at, digests.get(entry.at.path, {}))
 
 
 def list_pending_indexes(
@@ -107,20 +107,20 @@ def list_pending_indexes(
 def list_statuses(
     engine: Engine, view: View, tables: Sequence[TableKey] | None = None
 ) -> Iterator[IndexStatus]:
-    """List the status of every index that the schema asks for, or that it asks for in some tables."""
+    """List the status of every index that the schema asks for, in all tables or in some."""
     for key, type_ in view.catalog.tables.items():
         entry = view.snapshot.entries.get(key)
         if entry is None or (tables is not None and key not in tables):
             continue
         table = engine.store.tables.open(entry.at)
-        indexes = {(one.column, one.kind): one for one in table.indices()}
+        indexes = {(index.column, index.kind): index for index in table.indices()}
         for spec in list_wanted_indexes(type_):
             yield _status(spec, entry, table, indexes.get((spec.column, spec.kind)))
 
 
 def _status(spec: IndexSpec, entry: Entry, table: Table, index: IndexInfo | None) -> IndexStatus:
     uncovered = set(table.uncovered(spec.column, spec.kind))
-    indexed = sum(one.rows for one in table.fragments() if one.id not in uncovered)
+    indexed = sum(fragment.rows for fragment in table.fragments() if fragment.id not in uncovered)
     state, reason = IndexState.READY, None
     if index is None:
         state, reason, indexed = IndexState.PENDING, _why_pending(spec, entry, table), 0
@@ -170,48 +170,52 @@ def index_after_load(
     tables: Sequence[TableKey],
     actor: str | None,
     workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    report_progress: Tell = tell_nobody,
     *,
     rows_max: int | None = None,
 ) -> tuple[str, ...]:
-    """Build the indexes that a bulk write left missing, and name the indexes that are still missing; an error never fails the write.
+    """Build the indexes that a bulk write left missing, and name those still missing; an error never fails the write.
 
-    Small tables get none: no query uses an index there, and building ten of them takes longer than the write. Tables with
-    more rows than `rows_max` get theirs from maintenance.
+    Small tables get no index: no query would use it, and building ten of them takes longer than the write. Tables with
+    more rows than `rows_max` get their indexes from maintenance.
     """
     try:
-        large = _find_absent_indexes(engine, branch, tables)
-        chosen = _drop_larger(engine, branch, large, rows_max)
-        if chosen and _build_missing(engine, branch, actor, chosen, workers, tell):
-            large = _find_absent_indexes(engine, branch, tables)
+        absent = _find_absent_indexes(engine, branch, tables)
+        tables_to_index = _drop_larger(engine, branch, absent, rows_max)
+        if tables_to_index and _build_missing(
+            engine, branch, actor, tables_to_index, workers, report_progress
+        ):
+            absent = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
         _log.warning("indices.pending", branch=branch, tables=list(tables), reason=str(error))
         engine.recovery.note_own_failure(error)
         return tuple(f"{table}.id" for table in tables)
-    return tuple(f"{table}.{spec.column}" for table, specs in large.items() for spec in specs)
+    return tuple(f"{table}.{spec.column}" for table, specs in absent.items() for spec in specs)
 
 
 def index_after_schema_change(
     engine: Engine,
     actor: str | None,
     workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    report_progress: Tell = tell_nobody,
 ) -> tuple[str, ...]:
-    """Build the indexes of a new schema, and name the missing ones: a failure never fails the schema change."""
+    """Build the indexes of a new schema, and name the missing ones; an error never fails the schema change."""
     try:
-        report = ensure_indices(engine, actor=actor, workers=workers, tell=tell)
+        report = ensure_indices(engine, actor=actor, workers=workers, tell=report_progress)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
         engine.recovery.note_own_failure(error)
         report = index_status(engine)
-    absent = (one for one in report.indexes if one.state is IndexState.PENDING and one.rows)
-    return tuple(f"{one.table_key}.{one.column}" for one in absent)
+    absent = (
+        status for status in report.indexes if status.state is IndexState.PENDING and status.rows
+    )
+    return tuple(f"{status.table_key}.{status.column}" for status in absent)
 
 
 def find_buildable_indexes(
     engine: Engine, branch: BranchName, pending: Collection[str]
 ) -> tuple[str, ...]:
-    """Find the pending indexes of large tables that can be built now: one over vectors waits for enough of them."""
+    """Find the pending indexes of large tables that can be built now; a vector index waits for enough vectors."""
     head = engine.manifest.heads.get(branch) or engine.manifest.current(branch)
     catalog = engine.contracts.current().catalog
     keys = sorted({TableKey(name.rpartition(".")[0]) for name in pending})
@@ -257,27 +261,29 @@ def _build_missing(
     actor: str | None,
     tables: Collection[TableKey] | None,
     workers: Workers | None,
-    tell: Tell,
+    report_progress: Tell,
 ) -> int:
-    """Build the missing indexes, and count them."""
+    """Build the missing indexes; return their number."""
     kind, commit_kind = WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES
     header = mint_header(engine.runtime, kind, commit_kind, WriteOptions(actor=actor))
-    with nullcontext(workers) if workers is not None else open_local_workers(engine) as lent:
+    with (
+        nullcontext(workers) if workers is not None else open_local_workers(engine) as open_workers
+    ):
 
         def prepare(view: View) -> tuple[Writes, int]:
             work = list(_find_work(engine, view, tables))
             writes = for_each_table(
                 engine,
-                lambda one: _write(engine, view, *one, lent),
+                lambda table_work: _write(engine, view, *table_work, open_workers),
                 work,
                 _estimate_cost,
                 phase="index",
-                tell=tell,
+                tell=report_progress,
             )
             return tuple(writes), sum(len(specs) for _, specs in work)
 
         return run_maintenance(
-            engine, header, target, prepare, "ensure indices", lent, tell
+            engine, header, target, prepare, "ensure indices", open_workers, report_progress
         ).outcome
 
 
@@ -290,7 +296,7 @@ def _estimate_cost(work: tuple[Entry, tuple[IndexSpec, ...]]) -> int:
 def _find_work(
     engine: Engine, view: View, tables: Collection[TableKey] | None
 ) -> Iterator[tuple[Entry, tuple[IndexSpec, ...]]]:
-    """Find the tables with rows that lack a usable index; a table that a branch has not forked keeps the indexes of main."""
+    """Find the tables with rows that lack a usable index; a table that a branch has not forked uses the indexes of main."""
     for key, type_ in view.catalog.tables.items():
         entry = view.snapshot.entries.get(key)
         if entry is None or not entry.row_count or (tables is not None and key not in tables):

@@ -30,7 +30,7 @@ class Examination(Shown, list["Issue"]):
         self.files_without_digest = files_without_digest
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON form; the counts of a deep examination are left out of another."""
+        """Give the JSON form; only a deep examination includes the counts."""
         counts = {
             "files_compared": self.files_compared,
             "files_without_digest": self.files_without_digest,
@@ -57,7 +57,7 @@ class Examination(Shown, list["Issue"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue(Value):
-    """A broken invariant: its check, its place, and the remedy."""
+    """A broken invariant: its check, its branch and table, and the remedy."""
 
     check: str
     message: str
@@ -66,8 +66,8 @@ class Issue(Value):
     table_key: TableKey | None = field(default=None, metadata=wire(omit=True))
 
     def __str__(self) -> str:
-        where = "".join(f" [{one}]" for one in (self.branch, self.table_key) if one)
-        return f"{self.check}{where}: {self.message}; {self.remedy}"
+        location = "".join(f" [{name}]" for name in (self.branch, self.table_key) if name)
+        return f"{self.check}{location}: {self.message}; {self.remedy}"
 
 
 # ---- files
@@ -82,17 +82,17 @@ REBUILD = "build the index again with `omnigraphdb index build`"
 
 def report_damaged(
     path: str,
-    how: str,
+    problem: str,
     use: str,
     branches: Sequence[BranchName],
     table: TableKey | None,
     remedy: str = RESTORE,
     written: str = "",
 ) -> Issue:
-    """Make the issue of a file that is not what was written; `use` names the versions that need it."""
+    """Make the issue of a file whose content is not the written content; `use` names the versions that need it."""
     return Issue(
         check="damaged file",
-        message=f"'{path}' is not what was written{written}: {how}; {use}",
+        message=f"'{path}' is not what was written{written}: {problem}; {use}",
         remedy=remedy,
         branch=", ".join(branches) or None,
         table_key=table,
@@ -100,7 +100,7 @@ def report_damaged(
 
 
 def report_unreadable_branch(branch: BranchName, error: OmniError) -> Issue:
-    """Make the issue of a branch that cannot be read; one without any file can only be deleted."""
+    """Make the issue of a branch that cannot be read; a branch without any file can only be deleted."""
     remedy = f"{RESTORE}; if it was deleted before, delete it again: a late request brought its name back"
     return Issue(
         check="unreadable branch",
@@ -113,7 +113,7 @@ def report_unreadable_branch(branch: BranchName, error: OmniError) -> Issue:
 def report_missing(
     path: str, use: str, branches: Sequence[BranchName], table: TableKey | None
 ) -> Issue:
-    """Make the issue of a file that is gone."""
+    """Make the issue of a file that does not exist."""
     return Issue(
         check="missing file",
         message=f"'{path}' does not exist, and {use}",

@@ -1,4 +1,4 @@
-"""Old versions of the manifest: those go that show a state which cleanup left unreadable, and nothing stands on."""
+"""Old versions of the manifest: cleanup removes the versions that nothing needs and whose state can no longer be read."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,23 @@ from omnigraphdb.storage.values import Reclaimed, VersionInfo
 _log = get_logger(__name__)
 
 KeptVersions = Mapping[tuple[str, str | None], frozenset[Version]]
-"""The versions that the rules keep of each table and fork that was cleaned; of the others all stay."""
+"""The versions that the rules keep of each cleaned table and fork; other tables keep all versions."""
 
 NOTHING: Final = Reclaimed(versions=0, bytes=0)
 
 
 def reclaim_manifest(
-    engine: Engine, branch: BranchName, pinned: PinnedStates, kept: KeptVersions, *, dry_run: bool
+    engine: Engine,
+    branch: BranchName,
+    pinned: PinnedStates,
+    kept_versions: KeptVersions,
+    *,
+    dry_run: bool,
 ) -> Reclaimed:
     """Remove the versions of the manifest on a branch whose commits cannot be read any more.
 
-    A version stays when the rules keep all table versions that it shows, and so does every later one; so do the
-    versions that merges, tags and branches need, looked up under the lock that they are made under.
+    A version stays when the rules keep all table versions that it shows; every later version stays, too. The versions
+    that merges, tags and branches need also stay; the lock under which those are made is held while they are read.
     """
     with engine.committer.locks.acquire([manifest_key(lance_branch(branch))], ACTIVITY):
         fail(Failpoint.CLEANUP_MANIFEST)
@@ -47,10 +52,10 @@ def reclaim_manifest(
             # A release that migrates it may be at work.
             return NOTHING
         versions = engine.manifest.rows.versions(lance_branch(branch))
-        first = _find_first(engine, versions, pinned.live[branch].snapshot, kept)
+        first = _find_first(engine, versions, pinned.live[branch].snapshot, kept_versions)
         needed = pinned.list_manifests(branch)
-        chosen = [one.version for one in versions if one.version < first]
-        unpinned = [version for version in chosen if version not in needed]
+        candidates = [info.version for info in versions if info.version < first]
+        unpinned = [version for version in candidates if version not in needed]
         with engine.manifest.lock_versions(branch) as may_remove:
             if not (may_remove or dry_run):
                 _log.warning("manifest.versions_in_use", branch=branch)
@@ -61,39 +66,44 @@ def reclaim_manifest(
 
 
 def _find_first(
-    engine: Engine, versions: Sequence[VersionInfo], head: Snapshot, kept: KeptVersions
+    engine: Engine, versions: Sequence[VersionInfo], head: Snapshot, kept_versions: KeptVersions
 ) -> Version:
-    """Find the first version from which on all stay; not after `head`, what the branch showed at the first look.
+    """Find the first of the versions that stay; it is never later than `head`, the version that the branch showed at first.
 
-    Pins only grow along a branch, so that a version that can be read is followed by others that can.
+    Pins only grow along a branch, so that all versions after a readable version can be read.
     """
-    older = [one.version for one in versions if one.version < head.version]
-    number = bisect_left(older, True, key=lambda one: _is_readable(engine, one, head, kept))
+    older = [info.version for info in versions if info.version < head.version]
+    number = bisect_left(
+        older, True, key=lambda version: _is_readable(engine, version, head, kept_versions)
+    )
     foreign = engine.manifest.rows.foreign(lance_branch(head.branch))
     if not foreign.isdisjoint(older):
-        # No state of the branch: it says nothing about those before it.
-        own = [one for one in versions if one.version not in foreign]
-        return _find_first(engine, own, head, kept)
+        # A foreign version is not a state of the branch: it says nothing about the versions before it.
+        own_versions = [info for info in versions if info.version not in foreign]
+        return _find_first(engine, own_versions, head, kept_versions)
     first = older[number] if number < len(older) else head.version
-    # Where publishers do not lock one another out, one of them may stand on a version that was just replaced.
+    # Without publish locks, a publisher may still build on a version that was just replaced.
     return first if engine.manifest.publish_locks is not None else min(first, _find_young(versions))
 
 
 def _find_young(versions: Sequence[VersionInfo]) -> Version:
     """Find the first version that was replaced a short time before the newest one was written."""
     since = versions[-1].created_us - int(MANIFEST_SECONDS_MIN * 1_000_000)
-    young = (one.version for one, next_ in pairwise(versions) if next_.created_us >= since)
-    return next(young, versions[-1].version)
+    recent = (info.version for info, next_ in pairwise(versions) if next_.created_us >= since)
+    return next(recent, versions[-1].version)
 
 
-def _is_readable(engine: Engine, version: Version, head: Snapshot, kept: KeptVersions) -> bool:
-    """Whether the rules keep every table at the version that is shown, or the branch shows it still."""
+def _is_readable(
+    engine: Engine, version: Version, head: Snapshot, kept_versions: KeptVersions
+) -> bool:
+    """Whether the rules keep each table version of an old state, or the branch still shows it."""
     try:
         state = engine.manifest.load(head.branch, version)
     except HistoryReclaimed:
         return False
-    lasting = {entry.at for entry in head.entries.values()}
-    shown = {entry.at for entry in state.snapshot.entries.values()} - lasting
+    current_tables = {entry.at for entry in head.entries.values()}
+    past_tables = {entry.at for entry in state.snapshot.entries.values()} - current_tables
     return all(
-        (at.path, at.branch) not in kept or at.version in kept[at.path, at.branch] for at in shown
+        (at.path, at.branch) not in kept_versions or at.version in kept_versions[at.path, at.branch]
+        for at in past_tables
     )

@@ -1,4 +1,4 @@
-"""Every file that a commit, a tag or a branch needs: the manifest of each version is opened once, whatever is cached."""
+"""The files that commits, tags and branches need; the manifest of each version is opened once, without caches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -24,7 +24,7 @@ Line = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The table whose versions need a file, what Lance noted of the file, and the branches whose newest version needs it."""
+    """The table whose versions need a file, Lance's record of it, and the branches whose newest version needs it."""
 
     table_key: TableKey | None
     file: NeededFile
@@ -47,14 +47,14 @@ Needs = Mapping[str, Need]
 
 @dataclass(slots=True, kw_only=True)
 class _VersionUse:
-    """What commits show of one version."""
+    """The facts that commits show of one version."""
 
     table_key: TableKey | None = None
     row_count: int | None = None
     branches: tuple[BranchName, ...] = ()
     """The branches that show it now."""
     is_pinned: bool = False
-    """Whether cleanup keeps it."""
+    """True if cleanup keeps it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,24 +68,26 @@ class NeedReader:
     issues: list[Issue] = field(default_factory=list)
 
     def read(self) -> Needs:
-        """Open every version that there is of what a branch shows or showed."""
+        """Open every existing version of the tables that a branch shows or showed."""
         uses = self._list_used()
         lines = {(at.path, at.branch) for at in uses}
         # A branch that cannot be read has versions of the manifest that say why.
         lines |= {(MANIFEST, lance_branch(branch)) for branch in self.branches}
         for line in sorted(lines, key=str):
-            self._read_line(line, {at.version: one for at, one in uses.items() if _on(line, at)})
+            self._read_line(line, {at.version: use for at, use in uses.items() if _on(line, at)})
         return self.needs
 
-    # ---- what commits show
+    # ---- versions that commits show
 
     def _list_used(self) -> dict[TableAt, _VersionUse]:
         """List the versions that commits show, or showed before cleanup removed them."""
         uses: dict[TableAt, _VersionUse] = {}
         for state in self.states:
-            for one in published_versions(state):
-                at = TableAt(path=one.path, branch=one.branch, version=one.version)
-                uses[at] = _VersionUse(table_key=one.table_key, row_count=one.row_count)
+            for published in published_versions(state):
+                at = TableAt(
+                    path=published.path, branch=published.branch, version=published.version
+                )
+                uses[at] = _VersionUse(table_key=published.table_key, row_count=published.row_count)
         for state in self.states:
             newest = TableAt(path=MANIFEST, branch=state.image.branch, version=state.version)
             self._pin(uses, newest, None, state.branch)
@@ -102,13 +104,13 @@ class NeedReader:
         entry: Entry | None,
         branch: BranchName | None = None,
     ) -> None:
-        plain = replace(at, name="")
-        one = uses.setdefault(
-            plain, _VersionUse(table_key=None if entry is None else entry.table_key)
+        unnamed = replace(at, name="")
+        use = uses.setdefault(
+            unnamed, _VersionUse(table_key=None if entry is None else entry.table_key)
         )
-        one.is_pinned = True
+        use.is_pinned = True
         if branch is not None:
-            one.branches = (*one.branches, branch)
+            use.branches = (*use.branches, branch)
 
     def _list_tagged(self) -> Iterator[Entry]:
         """List the tables that tags show; a tag that cannot be read is an issue."""
@@ -159,44 +161,46 @@ class NeedReader:
                 )
             return
         if use.row_count not in (None, contents.row_count):
-            how = f"it counts {contents.row_count} rows, and {use.row_count} were published"
-            self.issues.append(report_damaged(file, how, need.use, need.branches, need.table_key))
+            problem = f"it counts {contents.row_count} rows, and {use.row_count} were published"
+            self.issues.append(
+                report_damaged(file, problem, need.use, need.branches, need.table_key)
+            )
         if at.path == MANIFEST:
             self._read_state(at, file, need, contents)
         for name, needed in contents.files.items():
-            known = self.needs.get(name)
-            if known is None:
+            existing = self.needs.get(name)
+            if existing is None:
                 self.needs[name] = replace(need, file=needed, named_by=file)
             elif use.branches:
-                branches = tuple(dict.fromkeys((*known.branches, *use.branches)))
-                self.needs[name] = replace(known, table_key=use.table_key, branches=branches)
+                branches = tuple(dict.fromkeys((*existing.branches, *use.branches)))
+                self.needs[name] = replace(existing, table_key=use.table_key, branches=branches)
 
     def _read_state(self, at: TableAt, file: str, need: Need, contents: VersionContents) -> None:
-        """Decode what a version of the manifest shows, as reads at its commit do."""
+        """Decode the state of a version of the manifest, as reads at its commit do."""
         try:
             state = self.engine.manifest.load(graph_branch(at.branch), at.version)
-            wrong = _find_contradiction(state)
+            problem = _find_contradiction(state)
         except OmniError as error:
-            wrong = str(error)
-        if wrong is not None:
-            files = ", ".join(f"'{one}'" for one in contents.files)
-            how = f"{wrong}; its rows are in {files}"
-            self.issues.append(report_damaged(file, how, need.use, need.branches, None))
+            problem = str(error)
+        if problem is not None:
+            files = ", ".join(f"'{name}'" for name in contents.files)
+            description = f"{problem}; its rows are in {files}"
+            self.issues.append(report_damaged(file, description, need.use, need.branches, None))
 
     def _find_missing(
         self, line: Line, uses: Mapping[Version, _VersionUse], listed: Mapping[Version, str]
     ) -> None:
-        """Find the versions that cleanup did not remove and that are gone."""
+        """Find the versions that do not exist although cleanup did not remove them."""
         path, branch = line
-        expected = {version for version, one in uses.items() if one.is_pinned}
+        expected = {version for version, use in uses.items() if use.is_pinned}
         if not self._was_reclaimed() and listed:
             expected |= uses.keys()
             if path == MANIFEST:
                 newest = max(*listed, self.engine.store.tables.hinted_version(path, branch))
                 expected |= set(map(Version, range(self._first_version(branch), newest + 1)))
         for version in sorted(expected - listed.keys()):
-            one = uses.get(version) or _VersionUse()
-            need = Need(table_key=one.table_key, file=NeededFile(bytes=None), branches=one.branches)
+            use = uses.get(version) or _VersionUse()
+            need = Need(table_key=use.table_key, file=NeededFile(bytes=None), branches=use.branches)
             file = self.engine.store.tables.version_file(path, branch, version)
             self.issues.append(report_missing(file, need.use, need.branches, need.table_key))
 
@@ -212,13 +216,13 @@ class NeedReader:
 
 
 def _find_contradiction(state: BranchState) -> str | None:
-    """Find where the rows of a version of the manifest contradict one another; None when they agree."""
+    """Find a contradiction between the rows of a version of the manifest; None when they agree."""
     head, pins = state.head, state.snapshot.pins
     _ = commits_of(state.image.recent) if state.has_lineage else ()
     if head is None:
         return None if not state.has_lineage else "it shows no commit"
-    made = head.manifest_version == state.version and head.branch == state.branch
-    for table, version in head.pins.items() if made else ():
+    is_own_version = head.manifest_version == state.version and head.branch == state.branch
+    for table, version in head.pins.items() if is_own_version else ():
         if pins.get(table, version) != version:
             return (
                 f"it shows version {pins[table]} of {table}, and its commit made version {version}"
@@ -231,11 +235,11 @@ def _on(line: Line, at: TableAt) -> bool:
 
 
 def _key_of(uses: Mapping[Version, _VersionUse]) -> TableKey | None:
-    return next((one.table_key for one in uses.values()), None)
+    return next((use.table_key for use in uses.values()), None)
 
 
 def _report_unlisted(uses: Mapping[Version, _VersionUse], error: OmniError) -> Issue:
-    branches = {branch for one in uses.values() for branch in one.branches}
+    branches = {branch for use in uses.values() for branch in use.branches}
     return Issue(
         check="unreadable table",
         message=str(error),
@@ -249,8 +253,8 @@ def _report_unlisted(uses: Mapping[Version, _VersionUse], error: OmniError) -> I
 
 
 def find_lost_schemas(engine: Engine, states: Iterable[BranchState]) -> Iterator[Issue]:
-    """Find the kept schemas of earlier commits that cannot be read; all of them are on main."""
-    main = next((one for one in states if one.branch == MAIN), None)
+    """Find the stored schemas of earlier commits that cannot be read; all of them are on main."""
+    main = next((state for state in states if state.branch == MAIN), None)
     for commit in () if main is None else main.lineage.commits:
         try:
             read_replaced(engine.store.objects, commit)

@@ -1,4 +1,4 @@
-"""Maintenance as an operation: what it refuses, its workers, and commits that change no row, in one publish without a graph commit."""
+"""Maintenance as an operation: its refusals, its workers, and its one publish, which makes no graph commit."""
 
 import os
 import threading
@@ -39,14 +39,14 @@ def run_maintenance(
     prepare: Callable[[View], tuple[Writes, A]],
     operation: str,
     workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    report_progress: Tell = tell_nobody,
 ) -> Done[A]:
     """Prepare and commit; nothing is published when no table needs a commit."""
 
     def prepared(view: View) -> Prepared[A]:
         writes, outcome = prepare(view)
         if writes:
-            tell(Progress("commit", 0, len(writes), Unit.TABLES))
+            report_progress(Progress("commit", 0, len(writes), Unit.TABLES))
         return Prepared(plan_of(header, view.snapshot, writes) if writes else None, outcome)
 
     done = attempt(engine, branch, prepared, operation, StageWorkers(maintenance=workers))
@@ -54,14 +54,14 @@ def run_maintenance(
         _carry_cached_ids(engine, done.view, done.published)
     if done.plan is not None:
         count = len(done.plan.tables)
-        tell(Progress("commit", count, count, Unit.TABLES))
+        report_progress(Progress("commit", count, count, Unit.TABLES))
     return done
 
 
 def commit_maintenance(
     engine: Engine, header: Header, view: View, writes: Writes, held_locks: HeldLocks
 ) -> Published:
-    """Commit what was prepared under locks that are held already."""
+    """Commit prepared writes under locks that are held already."""
     published = commit_locked(engine, plan_of(header, view.snapshot, writes), held_locks).published
     _carry_cached_ids(engine, view, published)
     return published
@@ -106,9 +106,9 @@ def refuse_pending(engine: Engine, operation: str, held_locks: HeldLocks | None 
 
     `held_locks` are the locks of the caller.
     """
-    held = () if held_locks is None else tuple(held_locks.locks)
+    held_keys = () if held_locks is None else tuple(held_locks.locks)
     for sidecar in engine.committer.sidecars.pending():
-        if is_interrupted(engine.committer, sidecar, held):
+        if is_interrupted(engine.committer, sidecar, held_keys):
             raise RecoveryRequired(
                 sidecar.operation_id,
                 f"{operation} has to wait: the interrupted {sidecar.writer_kind} {sidecar.operation_id} on "
@@ -135,7 +135,7 @@ class LocalWorkers:
 
     def do(self, tasks: Sequence[MaintenanceTask]) -> list[bytes]:
         """Run tasks; the results keep their order."""
-        return [one.result() for one in [self._submit(task) for task in tasks]]
+        return [future.result() for future in [self._submit(task) for task in tasks]]
 
     def _submit(self, task: MaintenanceTask) -> "Future[bytes]":
         result: Future[bytes] = Future()

@@ -55,7 +55,7 @@ _log = get_logger(__name__)
 
 
 class Skipped(StrEnum):
-    """Why optimize skipped a table."""
+    """The reason why optimize skipped a table."""
 
     DRIFT = "drift_needs_repair"
 
@@ -83,7 +83,7 @@ class OptimizeReport(Shown, Value):
     tables: tuple[TableOptimized, ...]
     commit: Commit | None = None
     engine: str = "local"
-    """Who rewrote fragments and built indexes: this process, or Spark."""
+    """The engine that rewrote fragments and built indexes: this process, or Spark."""
     reason: str = "Spark was not asked for"
 
     def _sheet(self) -> Sheet:
@@ -117,7 +117,9 @@ def optimize(
     bytes_max = None if workers is None else ADJACENCY_DRIVER_BYTES_MAX
     store_adjacencies(engine, view.snapshot.entries, bytes_max)
     staged = {} if done.committed is None else done.committed.staged
-    tables = tuple(_report(engine, view, one, staged.get(one.table_key)) for one in done.outcome)
+    tables = tuple(
+        _report(engine, view, report, staged.get(report.table_key)) for report in done.outcome
+    )
     return OptimizeReport(uri=engine.uri, tables=tables)
 
 
@@ -126,17 +128,21 @@ def _prepare(
     view: View,
     drifted: Mapping[TableKey, Drift],
     workers: Workers | None,
-    tell: Tell,
+    report_progress: Tell,
 ) -> tuple[Writes, Reports]:
     """Examine every table, and stage the first commit of each table that needs commits.
 
-    Tables with drift are skipped, because the drift is the work of somebody else.
+    Tables with drift are skipped, because the drift is the work of another program.
     """
     entries = list(_entries(view))
     reports = tuple(_report_drift(entry, drifted.get(entry.table_key)) for entry, _ in entries)
-    sound = [one for one in entries if one[0].table_key not in drifted]
+    pairs_without_drift = [pair for pair in entries if pair[0].table_key not in drifted]
     writes = for_each_table(
-        engine, lambda one: _write(engine, *one, workers), sound, phase="optimize", tell=tell
+        engine,
+        lambda pair: _write(engine, *pair, workers),
+        pairs_without_drift,
+        phase="optimize",
+        tell=report_progress,
     )
     return tuple(write for write in writes if write is not None), reports
 
@@ -144,7 +150,7 @@ def _prepare(
 def _write(
     engine: Engine, entry: Entry, type_: TableType, workers: Workers | None
 ) -> TableWrite | None:
-    """Plan the commits that a table needs; the first one that has something to do is staged outside the locks."""
+    """Plan the commits that a table needs; the first commit that has something to do is staged outside the locks."""
     steps = _steps(type_, after_compaction=False)
     for number, step in enumerate(steps):
         staged = stage_commit(engine.store.tables, entry.at, step, StageWorkers(workers)).staged
@@ -170,20 +176,24 @@ def _publish(
     drifted: Mapping[TableKey, Drift],
     actor: str | None,
     workers: Workers | None,
-    tell: Tell,
+    report_progress: Tell,
 ) -> Done[Reports]:
-    """Commit, and begin anew if a program that takes no locks committed between two of our commits.
+    """Commit, and begin anew if a program that takes no locks committed between two commits of this operation.
 
     The operation has rolled its commits back by then, so that the next round does not see them as drift.
     """
     last: ConflictError = ReadSetConflict("the set of tables")
-    prepare = partial(_prepare, engine, drifted=drifted, workers=workers, tell=tell)
+    prepare = partial(
+        _prepare, engine, drifted=drifted, workers=workers, report_progress=report_progress
+    )
     for _ in range(OPTIMIZE_ROUNDS_MAX):
         header = mint_header(
             engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, WriteOptions(actor=actor)
         )
         try:
-            return run_maintenance(engine, header, MAIN, prepare, "optimize", workers, tell)
+            return run_maintenance(
+                engine, header, MAIN, prepare, "optimize", workers, report_progress
+            )
         except ManifestConflict as error:
             last = error
             _log.warning("optimize.repeated", reason=str(error))
@@ -227,19 +237,21 @@ def _report_drift(entry: Entry, drift: Drift | None) -> TableOptimized:
 def _report(
     engine: Engine, view: View, report: TableOptimized, staged: tuple[Staged, ...] | None
 ) -> TableOptimized:
-    """Complete the report of a table that was examined; `staged` are its commits, None when it needed none."""
+    """Complete the report of an examined table; `staged` are its commits, None when it needed none."""
     if report.skipped is not None:
         return report
-    rewrites = [one for one in staged or () if one.kind is StagedKind.COMPACTION]
+    rewrites = [commit for commit in staged or () if commit.kind is StagedKind.COMPACTION]
     left = list_pending_indexes(engine, view, (report.table_key,))
     return replace(
         report,
         committed=staged is not None,
-        fragments_removed=sum(one.fragments_removed for one in rewrites),
-        fragments_added=sum(one.fragments_added for one in rewrites),
+        fragments_removed=sum(rewrite.fragments_removed for rewrite in rewrites),
+        fragments_added=sum(rewrite.fragments_added for rewrite in rewrites),
         manifest_version=None,
         head_version=None,
-        pending_indexes=tuple({"property": o.column, "reason": o.reason or ""} for o in left),
+        pending_indexes=tuple(
+            {"property": index.column, "reason": index.reason or ""} for index in left
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""What nobody owns: forks that an interrupted first write or branch deletion left, scratch files of loads that died."""
+"""Orphans: forks that an interrupted first write or branch deletion left, and scratch files of loads that died."""
 
 import json
 import math
@@ -24,7 +24,7 @@ ACTIVITY = Activity("cleanup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """The forks of one table that cleanup removed, or would remove, with their bytes, and errors of the others."""
+    """The forks of one table that cleanup removed, or would remove, with their bytes, and the errors of other forks."""
 
     forks: tuple[str, ...] = ()
     bytes: int = 0
@@ -68,9 +68,9 @@ def _find_candidates(
 ) -> Iterator[str]:
     """Find the forks that no live branch owns, with a ref or without, children before their parents."""
     forks = {*engine.store.tables.forks(path), *(name for name in sizes if name is not None)}
-    for name in sorted(forks, key=lambda one: (-len(one), one)):
+    for name in sorted(forks, key=lambda fork: (-len(fork), fork)):
         snapshot = live.get(graph_branch(name))
-        owned = snapshot is not None and any(e.at.path == path for e in snapshot.owned())
+        owned = snapshot is not None and any(entry.at.path == path for entry in snapshot.owned())
         if name != SCHEMA_APPLY_LOCK and not owned:
             yield name
 
@@ -101,19 +101,19 @@ def staging_loads(engine: Engine) -> tuple[str, ...]:
 
 
 def sweep_scratch(engine: Engine, age_us: int, *, dry_run: bool) -> tuple[str, ...]:
-    """Remove the scratch files and heartbeats of loads that have been silent for so long; return their operations."""
-    # A heartbeat that has not expired is never older than the age, whatever age the caller asks for.
+    """Remove scratch files and heartbeats of loads that were silent for at least `age_us`; return their operations."""
+    # A heartbeat that has not expired is never older than the age, for any age that the caller asks for.
     silent = [path for path, left in _heartbeats(engine) if left < -age_us]
     if not dry_run:
         for path in silent:
-            # The heartbeat goes last: the next cleanup finds the files by it.
+            # The heartbeat is removed last: the next cleanup finds the files by it.
             engine.store.objects.delete_prefix(path.removesuffix(".json"))
             engine.store.objects.delete(path)
     return tuple(path.removeprefix(f"{STAGING_DIR}/").removesuffix(".json") for path in silent)
 
 
 def _heartbeats(engine: Engine) -> Iterator[tuple[str, float]]:
-    """List heartbeats, and how many microseconds each still counts; negative when it has expired."""
+    """List heartbeats, and the microseconds until each expires; negative after it has expired."""
     paths = engine.store.objects.list(STAGING_DIR)
     if not paths:
         return

@@ -33,7 +33,7 @@ _MOVED: Final = Codec(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelocateReport(Value):
-    """The branches that got another address, each with the one it had, and the number of files that were rewritten for it."""
+    """The branches that got another address, each with its old address, and the number of files rewritten for it."""
 
     uri: str
     branches: Mapping[str, str] = field(metadata=wire(codec=_MOVED))
@@ -54,10 +54,12 @@ def relocate_graph(
     engine = open_unsettled(uri, storage_options=storage_options, runtime=runtime)
     store = engine.store
     with engine.committer.locks.acquire([_RELOCATE], Activity("relocate")):
-        strayed = dict(engine.manifest.rows.branches_outside())
+        moved_branches = dict(engine.manifest.rows.branches_outside())
         table_history = engine.manifest.current(MAIN).table_history.by_key.values()
-        tables = sorted({one.path for incarnations in table_history for one in incarnations})
+        tables = sorted(
+            {incarnation.path for incarnations in table_history for incarnation in incarnations}
+        )
         files = sum(map(store.relocate, (*tables, LEGACY_COMMITS, LEGACY_ACTORS)))
         fail(Failpoint.RELOCATE_TABLES_DONE)
         files += store.relocate(MANIFEST)
-    return RelocateReport(uri=engine.uri, branches=strayed, files_rewritten=files)
+    return RelocateReport(uri=engine.uri, branches=moved_branches, files_rewritten=files)

@@ -1,5 +1,6 @@
-"""Repair: adopts table commits that no write of the graph explains, undoes late commits of writes that were rolled back, and
-restores the last readable version of a table of which a file is cut or missing."""
+"""Repair: adopts table commits that no write of the graph explains, undoes late commits of writes that were rolled back,
+and restores the last readable version of a table with a cut or missing file.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import field
@@ -43,7 +44,7 @@ class Classification(StrEnum):
 
 
 class Action(StrEnum):
-    """The action of repair on them."""
+    """The action of repair on a table."""
 
     NO_OP = "no_op"
     PREVIEW = "preview"
@@ -51,7 +52,7 @@ class Action(StrEnum):
     FORCED = "forced"
     REFUSED = "refused"
     RESTORED = "restored"
-    """Restored to its pin, or an unreadable one to its last readable version."""
+    """Restored to its pin, or, if unreadable, to its last readable version."""
 
     @property
     def moves_the_pin(self) -> bool:
@@ -61,13 +62,13 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastReadable(Value):
-    """The version that replaces an unreadable one, the commit that shows it, and the rows that it has."""
+    """The version that replaces an unreadable version, the commit that shows it, and the rows that it has."""
 
     version: int
     commit: CommitId
     rows: int
     rows_lost: int
-    """The number of rows fewer than in the unreadable version; changes that later commits made to other rows are lost too."""
+    """The number of rows fewer than in the unreadable version; changes to other rows by later commits are lost, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,9 @@ def classify(
         return Classification.NO_DRIFT
     if are_late(past_pin, rolled_back):
         return Classification.ROLLED_BACK
-    if any(one.operation is None for one in past_pin):
+    if any(transaction.operation is None for transaction in past_pin):
         return Classification.UNVERIFIABLE
-    if all(one.operation in _MAINTENANCE for one in past_pin):
+    if all(transaction.operation in _MAINTENANCE for transaction in past_pin):
         return Classification.VERIFIED_MAINTENANCE
     return Classification.SUSPICIOUS
 
@@ -141,7 +142,7 @@ class RepairReport(Shown, Value):
 def repair(
     engine: Engine, *, confirm: bool = False, force: bool = False, actor: str | None = None
 ) -> RepairReport:
-    """Examine every table of main: with `confirm` a HEAD past its pin becomes visible, and an unreadable table is restored."""
+    """Examine every table of main; with `confirm`, publish HEADs past their pins and restore unreadable tables."""
     engine.require_writable("repair")
     if force and not confirm:
         raise UserInputError(
@@ -159,11 +160,11 @@ def repair(
             _classify_table(engine, entry, confirm=confirm, force=force) for entry in entries
         )
         by_key = {entry.table_key: entry for entry in entries}
-        for one in repaired:
-            if one.classification is Classification.ROLLED_BACK and confirm:
+        for table in repaired:
+            if table.classification is Classification.ROLLED_BACK and confirm:
                 recovery = engine.recovery
                 undo_late(
-                    recovery.committer, recovery.audit, MAIN, by_key[one.table_key], held_locks
+                    recovery.committer, recovery.audit, MAIN, by_key[table.table_key], held_locks
                 )
         commit = _publish_repaired(engine, by_key, repaired, actor, held_locks)
     return RepairReport(uri=engine.uri, tables=repaired, commit=view_commit(commit))
@@ -182,7 +183,7 @@ def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool)
             error=f"the graph pins version {at.version}, which does not exist",
         )
     past_pin = list_past_pin(tables, at, head)
-    # A repair that died after its restore leaves that past the pin.
+    # A repair that died after its restore leaves the restore past the pin.
     damage = find_damage(tables, at) if all(map(_is_restore, past_pin)) else None
     if damage is not None:
         return _examine_unreadable(engine, entry, head, damage, confirm=confirm)
@@ -194,24 +195,24 @@ def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool)
         action=choose(classification, confirm=confirm, force=force),
         manifest_version=at.version,
         head_version=head,
-        operations=tuple(one.operation or "unreadable" for one in past_pin),
+        operations=tuple(transaction.operation or "unreadable" for transaction in past_pin),
     )
 
 
-def _is_restore(one: TransactionInfo) -> bool:
-    return one.operation == "Restore"
+def _is_restore(transaction: TransactionInfo) -> bool:
+    return transaction.operation == "Restore"
 
 
 def _examine_unreadable(
     engine: Engine, entry: Entry, head: Version, damage: str, *, confirm: bool
 ) -> TableRepaired:
     last = find_last_readable(engine, entry)
-    chosen = choose(Classification.UNREADABLE, confirm=confirm, force=False)
+    action = choose(Classification.UNREADABLE, confirm=confirm, force=False)
     lost = "" if last else "; no earlier version with the same columns can be read: use a copy"
     return TableRepaired(
         table_key=entry.table_key,
         classification=Classification.UNREADABLE,
-        action=chosen if last is not None or not confirm else Action.REFUSED,
+        action=action if last is not None or not confirm else Action.REFUSED,
         manifest_version=entry.version,
         head_version=head,
         error=damage + lost,
@@ -237,19 +238,23 @@ def _publish_repaired(
 ) -> GraphCommit | None:
     """Publish the repaired tables in one commit, if no pin moved meanwhile: HEADs as they are, or restored ones."""
     operation_id = OperationId(engine.runtime.new_id())
-    moved = [one for one in repaired if one.action.moves_the_pin]
-    restored = [one for one in repaired if one.last_readable and one.action is Action.RESTORED]
-    if not moved and not restored:
+    adopted = [table for table in repaired if table.action.moves_the_pin]
+    restored = [
+        table for table in repaired if table.last_readable and table.action is Action.RESTORED
+    ]
+    if not adopted and not restored:
         return None
-    updates = [_update(engine, entries[one.table_key], one) for one in moved]
+    updates = [_update(engine, entries[table.table_key], table) for table in adopted]
     updates += [
-        _restore(engine, entries[one.table_key], one, operation_id, actor, held_locks)
-        for one in restored
+        _restore(engine, entries[table.table_key], table, operation_id, actor, held_locks)
+        for table in restored
     ]
     change = Change(
         branch=MAIN,
         updates=tuple(updates),
-        expected={one.table_key: entries[one.table_key].version for one in (*moved, *restored)},
+        expected={
+            table.table_key: entries[table.table_key].version for table in (*adopted, *restored)
+        },
         draft=Draft(
             commit=CommitId(engine.runtime.new_id()),
             kind=CommitKind.REPAIR,

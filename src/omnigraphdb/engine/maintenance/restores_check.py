@@ -1,4 +1,4 @@
-"""Check of what recoveries restored: a release before conditional Restores could undo commits that others were acknowledged."""
+"""Check of restored versions: a release before conditional Restores could undo acknowledged commits of other writers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,15 +12,15 @@ from omnigraphdb.manifest.travel import state_of
 
 
 def check_restores(engine: Engine, state: BranchState) -> Iterator[Issue]:
-    """Find the recovery commits of a branch whose tables show an older version than the one that was visible before."""
+    """Find the recovery commits of a branch whose tables show an older version than the version visible before."""
     commits = sorted(state.lineage.commits, key=lambda commit: commit.order)
-    for place, commit in enumerate(commits):
+    for position, commit in enumerate(commits):
         if commit.actor != RECOVERY_ACTOR or commit.branch != state.branch:
             continue
         for table, version in commit.pins.items():
-            undone = _list_undone(engine, commit, table, version, commits[:place])
-            if undone:
-                yield _make_issue(commit, table, undone)
+            undone_commits = _list_undone(engine, commit, table, version, commits[:position])
+            if undone_commits:
+                yield _make_issue(commit, table, undone_commits)
 
 
 def _list_undone(
@@ -34,30 +34,34 @@ def _list_undone(
     restored = _find_restored(engine, commit, table, version)
     if restored is None:
         return []
-    return [one for one in before if restored < one.pins.get(table, restored)]
+    return [earlier for earlier in before if restored < earlier.pins.get(table, restored)]
 
 
 def _find_restored(
     engine: Engine, commit: GraphCommit, table: TableKey, version: Version
 ) -> Version | None:
-    """Find the version that a recovery commit restored; None when it restored none, or cleanup removed it."""
+    """Find the version that a recovery commit restored; None if it restored no version, or cleanup removed it."""
     try:
         entry = state_of(engine.manifest, commit.branch, commit).snapshot.entries.get(table)
         if entry is None:
             return None
         at = entry.at
-        made = engine.store.tables.transactions(at.path, at.branch, Version(version - 1), version)
+        transactions = engine.store.tables.transactions(
+            at.path, at.branch, Version(version - 1), version
+        )
     except OmniError:
         return None
-    return made[0].restored
+    return transactions[0].restored
 
 
-def _make_issue(commit: GraphCommit, table: TableKey, undone: Sequence[GraphCommit]) -> Issue:
-    names = ", ".join(one.id for one in undone)
+def _make_issue(
+    commit: GraphCommit, table: TableKey, undone_commits: Sequence[GraphCommit]
+) -> Issue:
+    names = ", ".join(undone_commit.id for undone_commit in undone_commits)
     return Issue(
         check="undone commits",
         message=f"the recovery commit {commit.id} restored the table to its state before {names}",
-        remedy=f"read the rows at commit {undone[-1].id} and write again what is missing",
+        remedy=f"read the rows at commit {undone_commits[-1].id} and write again what is missing",
         branch=commit.branch,
         table_key=table,
     )

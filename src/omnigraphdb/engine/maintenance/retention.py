@@ -1,4 +1,4 @@
-"""What cleanup keeps: the versions that the caller's rules keep, and those that branches and tags show or that merges need."""
+"""The versions that cleanup keeps: by the rules of the caller, and for branches, tags and merges."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -29,7 +29,7 @@ CommitTime = Callable[[Version], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Which versions stay: the newest `keep`, and those visible at `cutoff_us` or later; each rule keeps on its own."""
+    """The rules for versions that stay: the newest `keep`, and those visible since `cutoff_us`; either rule suffices."""
 
     keep: int | None
     cutoff_us: int | None
@@ -49,7 +49,7 @@ class Retention:
         return tuple(info.version for info, _ in old[:count])
 
     def allows_drop(self, dropped_us: int) -> bool:
-        """Whether a table that nothing shows since `dropped_us` may be removed; `keep` counts versions of visible tables only."""
+        """Whether a table that nothing shows since `dropped_us` may be removed; `keep` does not count here."""
         return self.cutoff_us is None or dropped_us < self.cutoff_us
 
 
@@ -91,12 +91,12 @@ def parse_retention(engine: Engine, keep: int | None, older_than: timedelta | No
     return Retention(keep=keep, cutoff_us=engine.runtime.now_us() - age, scratch_age_us=age)
 
 
-# ---- what branches, merges and tags need
+# ---- states that branches, merges and tags need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBranch:
-    """What cleanup remembers of a branch that it read: what the branch shows, and its head."""
+    """A branch that cleanup read: its snapshot, its head, and its stamp."""
 
     snapshot: Snapshot
     head: GraphCommit | None
@@ -112,10 +112,10 @@ Live = Mapping[BranchName, LiveBranch]
 
 
 class PinnedStates:
-    """The states whose versions stay: what live branches show, what merges of them need, and what tags name.
+    """The states whose versions stay: the states of live branches, of the bases of their merges, and of tags.
 
-    Every branch is read once. Later looks ask only what may need an older version by then: branches that were made
-    meanwhile, and new tags. Whatever else happens needs versions from the first look on, and those stay.
+    Every branch is read once. Later reads cover only branches that were created meanwhile, and new tags, because those may
+    need older versions. Every other change needs versions from the first read on, and those stay.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -129,14 +129,18 @@ class PinnedStates:
         self._bases: tuple[BranchState, ...] | None = None
 
     def look_again(self) -> None:
-        """Read the branches that were made since the last look, and the tags."""
+        """Read the branches that were created since the last read, and the tags."""
         marks = self._engine.manifest.rows.branch_marks()
         if marks != self._marks:
-            made = {BranchName(n) for n, mark in marks.items() if self._marks.get(n) != mark}
-            self._further += self._read(made).values()
+            new_branches = {
+                BranchName(n) for n, mark in marks.items() if self._marks.get(n) != mark
+            }
+            self._further += self._read(new_branches).values()
             self._marks, self._bases = marks, None
         if self._bases is None:
-            heads = {one.snapshot.branch: one.head.id for one in self._branches if one.head}
+            heads = {
+                branch.snapshot.branch: branch.head.id for branch in self._branches if branch.head
+            }
             graph = graph_of(self._commits)
             self._bases = states_for_merges(self._engine, heads, graph)
         tags = list_tags(self._engine.manifest.current(MAIN))
@@ -148,14 +152,16 @@ class PinnedStates:
         return any(entry.at.path == path for entry in self._entries())
 
     def keeps(self, path: str, fork: str | None) -> Callable[[Version], bool]:
-        """Tell which versions of a table, or of one of its forks, a state shows, or came after the first look."""
-        entries = (e for e in self._entries() if e.at.path == path and e.at.branch == fork)
+        """Return a test for versions of a table or fork: a state shows the version, or it came after the first read."""
+        entries = (
+            entry for entry in self._entries() if entry.at.path == path and entry.at.branch == fork
+        )
         pins = frozenset(entry.version for entry in entries)
         first = self._find_pin(path, fork)
         return lambda version: version in pins or (first is not None and version >= first)
 
     def list_manifests(self, branch: BranchName) -> frozenset[Version]:
-        """List the versions of the manifest on a branch that merges, tags and other branches stand on."""
+        """List the versions of the manifest on a branch that merges, tags and other branches depend on."""
         past = (state for state in (*(self._bases or ()), *self._tagged) if state.branch == branch)
         refs = self._engine.manifest.rows.branches().values()
         forked = (ref.parent_version for ref in refs if graph_branch(ref.parent) == branch)
@@ -167,38 +173,40 @@ class PinnedStates:
 
     def _entries(self) -> Iterator[Entry]:
         past = (state.snapshot for state in (*(self._bases or ()), *self._tagged))
-        for snapshot in (*(one.snapshot for one in self._branches), *past):
+        for snapshot in (*(branch.snapshot for branch in self._branches), *past):
             yield from snapshot.entries.values()
 
     def _find_pin(self, path: str, fork: str | None) -> Version | None:
-        """Find the version that the branch of a fork showed at the first look."""
+        """Find the version that the branch of a fork showed at the first read."""
         branch = self.live.get(graph_branch(fork))
         entries = () if branch is None else branch.snapshot.entries.values()
-        shown = (e.version for e in entries if e.at.path == path and e.at.branch == fork)
-        return next(shown, None)
+        versions = (
+            entry.version for entry in entries if entry.at.path == path and entry.at.branch == fork
+        )
+        return next(versions, None)
 
-    def _read(self, chosen: Collection[BranchName] | None = None) -> Live:
-        """Read live branches, all or the chosen ones; a commit that several of them know is kept once."""
-        found: dict[BranchName, LiveBranch] = {}
-        for state in _read_live(self._engine, chosen):
-            found[state.branch] = LiveBranch(
+    def _read(self, branches: Collection[BranchName] | None = None) -> Live:
+        """Read live branches, all or the listed `branches`; a commit that several of them know is stored once."""
+        live: dict[BranchName, LiveBranch] = {}
+        for state in _read_live(self._engine, branches):
+            live[state.branch] = LiveBranch(
                 snapshot=state.snapshot, head=state.head, stamp=state.stamp
             )
             self._commits.append(_find_fresh(state.ancestors, self._commits))
-        return found
+        return live
 
 
-def _find_fresh(rows: pa.Table, known: Sequence[pa.Table]) -> pa.Table:
-    """Pick the commits that are not known yet."""
+def _find_fresh(rows: pa.Table, earlier_commits: Sequence[pa.Table]) -> pa.Table:
+    """Select the commits that are not among the earlier ones."""
     rows = rows.filter(pc.is_valid(rows["metadata"]))
-    if not known:
+    if not earlier_commits:
         return rows
-    ids = pa.concat_tables(known)[KEY].combine_chunks()
+    ids = pa.concat_tables(earlier_commits)[KEY].combine_chunks()
     return rows.filter(pc.invert(pc.is_in(rows[KEY], value_set=ids)))
 
 
 def _versions_of(state: BranchState) -> Iterable[Version]:
-    """The versions through which the commit of a state is found: from the one that its row names."""
+    """Return the versions through which the commit of a state is found: from the version that its row names."""
     head = state.head
     first = state.version if head is None else min(head.manifest_version, state.version)
     # The row of an inherited commit names a version of another branch.
@@ -208,24 +216,24 @@ def _versions_of(state: BranchState) -> Iterable[Version]:
 
 
 def tagged_states(engine: Engine, tags: Sequence[Tag]) -> Iterator[BranchState]:
-    """Read the states that tags name; a tag is made of readable states alone, so a missing one is an error.
+    """Read the states that tags name; a tag is made of readable states alone, so a missing state is an error.
 
-    A tag on the head needs the state that its commit is read in after the next one; what the branch shows now stays anyway.
+    A tag on the head needs the state in which its commit is read after the next commit; the current state stays anyway.
     """
     for tag in tags:
         commit = engine.manifest.current(tag.branch).lineage.require(CommitId(str(tag.commit)))
         yield past_state_of(engine.manifest, commit)
 
 
-def _read_live(engine: Engine, chosen: Collection[BranchName] | None) -> Iterator[BranchState]:
-    """Read live branches, all or the chosen ones; refuse if one cannot be read, because any branch may pin any version."""
+def _read_live(engine: Engine, branches: Collection[BranchName] | None) -> Iterator[BranchState]:
+    """Read live branches, all or the listed `branches`; refuse if one is unreadable: any branch may pin any version."""
     refs = engine.manifest.rows.branches()
     incarnations = {MAIN: MAIN_INCARNATION} | {
         BranchName(n): refs[n].incarnation for n in sorted(refs) if n != SCHEMA_APPLY_LOCK
     }
     unreadable: list[str] = []
     for branch, incarnation in incarnations.items():
-        if chosen is not None and branch not in chosen:
+        if branches is not None and branch not in branches:
             continue
         try:
             fail(Failpoint.CLEANUP_BRANCH)
@@ -253,15 +261,17 @@ def states_for_merges(
     states = StoredStates(engine.manifest, engine.store.tables, graph.commits.get)
     parents = _parents(engine)
     needed: set[CommitId] = set()
-    for one, other in combinations(sorted(heads), 2):
-        pair = heads[one], heads[other]
+    for first, second in combinations(sorted(heads), 2):
+        pair = heads[first], heads[second]
         needed.update(
             _find_base_commits(graph, pair, lambda commit: states.find(commit) is not None)
         )
         # Other branches, or one of these two, may be deleted; the base is then found through the branches that stay.
-        for kept in ({one, other}, {one}, {other}):
+        for remaining in ({first, second}, {first}, {second}):
             needed.update(
-                _find_base_commits(graph, pair, _is_stored_on(_undeletable(kept, parents), states))
+                _find_base_commits(
+                    graph, pair, _is_stored_on(_undeletable(remaining, parents), states)
+                )
             )
     past = (states.find(commit) for commit in sorted(needed - {*heads.values()}))
     return tuple(state for state in past if state is not None)
@@ -294,10 +304,10 @@ def _parents(engine: Engine) -> Mapping[BranchName, BranchName]:
 def _undeletable(
     branches: set[BranchName], parents: Mapping[BranchName, BranchName]
 ) -> frozenset[BranchName]:
-    """The branches that cannot be deleted before these: these themselves and their parents."""
-    lasting = {MAIN}
+    """Return the branches that cannot be deleted before these: these branches and their parents."""
+    undeletable = {MAIN}
     for branch in sorted(branches):
-        while branch not in lasting:
-            lasting.add(branch)
+        while branch not in undeletable:
+            undeletable.add(branch)
             branch = parents.get(branch, MAIN)
-    return frozenset(lasting)
+    return frozenset(undeletable)

@@ -78,7 +78,7 @@ ACTIVITY = Activity(str(WriterKind.SCHEMA_APPLY))
 
 
 def plan_schema(engine: Engine, source: Source, *, allow_data_loss: bool = False) -> SchemaPlan:
-    """Say what applying a schema would do; reads no data and changes nothing."""
+    """Plan a schema change; read no data and change nothing."""
     accepted = engine.contracts.current().catalog
     return types.plan(accepted, compile_schema(source), allow_data_loss=allow_data_loss)
 
@@ -92,37 +92,37 @@ def apply_schema(
     tell: Tell = tell_nobody,
     choose: Choose | None = None,
 ) -> SchemaApplyResult:
-    """Change the schema of the graph in one commit; what is not supported is refused as a whole.
+    """Change the schema of the graph in one commit; an unsupported change is refused as a whole.
 
-    `choose` names who writes the rows anew of tables that lose a column for good; else this process does.
+    `choose` selects the runner that rewrites the tables that lose a column for good; by default this process does it.
     """
     engine.require_writable("schema apply")
     desired = compile_schema(source)
     request = make_write_request(
         Verb.SCHEMA_APPLY, MAIN, options, text=source.text, allow_data_loss=allow_data_loss
     )
-    known = find_replay(engine, request)
-    if known is not None:
-        return _replay(engine, known, options.actor)
+    replay = find_replay(engine, request)
+    if replay is not None:
+        return _replay(engine, replay, options.actor)
     engine.recovery.heal()
     with _schema_lock(engine) as lock, _lock_all_tables(engine, lock) as held_locks:
         view = engine.view(MAIN)
         # A rival with the same key had the locks until now.
-        known = None if request is None else replay_in(view.state, request)
-        if known is not None:
-            return _replay(engine, known, options.actor)
+        replay = None if request is None else replay_in(view.state, request)
+        if replay is not None:
+            return _replay(engine, replay, options.actor)
         if options.if_commit is not None and view.commit != options.if_commit:
             raise PreconditionFailed(options.if_commit, view.commit)
         plan = _require_supported(view, desired, allow_data_loss)
         receipt = {"steps": [step.to_dict() for step in plan.steps], "warnings": [*plan.warnings]}
         if not plan.steps:
             return _change_nothing(engine, view, plan, request, receipt, options.actor)
-        # With every lock held, a pending operation has no owner left: recovery goes first.
+        # With every lock held, a pending operation has no owner left: recovery comes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
         choice = _choose_rewriter(engine, view, work.stripped if allow_data_loss else (), choose)
         receipt |= {"engine": choice.engine, "reason": choice.reason}
-        # Whatever the caller expected: the change is made of this head.
+        # The expectation of the caller was checked: the change is made of this head.
         kinds = WriterKind.SCHEMA_APPLY, CommitKind.SCHEMA_APPLY
         header = mint_header(engine.runtime, *kinds, replace(options, if_commit=view.commit))
         change = _Change(
@@ -137,14 +137,14 @@ def apply_schema(
             operation=None if request is None else request.draft(header.operation_id, receipt),
         )
         done = change.commit(held_locks)
-        kept = _forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
+        history_warnings = _forget_dropped(engine, view.snapshot, work) if allow_data_loss else ()
     return SchemaApplyResult(
         uri=engine.uri,
         steps=plan.steps,
         manifest_version=done.outcome,
         actor=options.actor,
         commit=view_commit(done.commit),
-        warnings=(*plan.warnings, *kept),
+        warnings=(*plan.warnings, *history_warnings),
         pending_indexes=after_commit(engine, done, choice.index_workers, tell=tell),
         engine=choice.engine,
         reason=choice.reason,
@@ -159,7 +159,7 @@ def _change_nothing(
     receipt: Receipt,
     actor: str | None,
 ) -> SchemaApplyResult:
-    """The result of a schema that is there already; its key is recorded alone."""
+    """Return the result of a schema that is accepted already; only its key is recorded."""
     if request is not None:
         record_key(engine, request, OperationId(engine.runtime.new_id()), receipt)
     return SchemaApplyResult(
@@ -179,7 +179,7 @@ _NO_REWRITE: Final = "no row is written anew"
 def _choose_rewriter(
     engine: Engine, view: View, stripped: Collection[TableKey], choose: Choose | None
 ) -> RunnerChoice:
-    """Choose who writes rows anew, by their number and size."""
+    """Choose the runner that rewrites rows, by their number and size."""
     versions = [view.snapshot.entry(key).at for key in sorted(stripped)]
     if not versions:
         return RunnerChoice(None, _NO_REWRITE)
@@ -187,20 +187,20 @@ def _choose_rewriter(
     return choose_here(engine, size) if choose is None else choose(size)
 
 
-def _replay(engine: Engine, known: Replay, actor: str | None) -> SchemaApplyResult:
-    commit = known.commit
+def _replay(engine: Engine, replay: Replay, actor: str | None) -> SchemaApplyResult:
+    commit = replay.commit
     return SchemaApplyResult(
         uri=engine.uri,
-        steps=tuple(from_dict(Step, step) for step in known.receipt["steps"]),
+        steps=tuple(from_dict(Step, step) for step in replay.receipt["steps"]),
         manifest_version=engine.manifest.current(MAIN).version
         if commit is None
         else commit.manifest_version,
         actor=actor,
         commit=view_commit(commit),
-        warnings=tuple(known.receipt["warnings"]),
+        warnings=tuple(replay.receipt["warnings"]),
         replayed=True,
-        engine=known.receipt.get("engine", "local"),
-        reason=known.receipt.get("reason", ""),
+        engine=replay.receipt.get("engine", "local"),
+        reason=replay.receipt.get("reason", ""),
     )
 
 
@@ -229,7 +229,7 @@ def _lock_all_tables(engine: Engine, lock: HeldLocks) -> Iterator[HeldLocks]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """One schema change on its way from a view to a commit; `forgets` takes dropped columns out of the files too."""
+    """One schema change on its way from a view to a commit; `forgets` removes dropped columns from the files, too."""
 
     engine: Engine
     view: View
@@ -238,12 +238,12 @@ class _Change:
     header: Header
     forgets: bool
     choice: RunnerChoice
-    """Who writes rows anew."""
+    """The runner that rewrites rows."""
     operation: OperationDraft | None
     tell: Tell
 
     def commit(self, held_locks: HeldLocks) -> Done[Version]:
-        """Make it visible, or leave it to recovery, or leave no trace."""
+        """Make the change visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
             plan = self._plan()
@@ -307,7 +307,7 @@ class _Change:
             yield Tombstone(key, Version(self._entry(key).version + 1))
 
     def _require_no_drift(self) -> None:
-        """A renamed or dropped table is not written, so nobody else looks whether its HEAD is at its pin."""
+        """Compare HEAD and pin of renamed and dropped tables: no other step does so, because they are not written."""
         for key in sorted((*self.work.dropped, *self.work.renamed)):
             entry = self._entry(key)
             head = self.engine.store.tables.head(entry.at.path, None)
@@ -322,12 +322,12 @@ class _Change:
 
 
 # ---- the lock
-# One schema change at a time, and nobody else writes meanwhile.
+# One schema change at a time, and no other write meanwhile.
 
 
 @contextmanager
 def _schema_lock(engine: Engine) -> Iterator[HeldLocks]:
-    """Hold the graph for a schema change; the lock is released however the block ends."""
+    """Hold the graph for a schema change; the lock is released when the block ends, also by an error."""
     _refuse_running(engine)
     with engine.committer.locks.acquire([SCHEMA_APPLY], ACTIVITY) as held_locks:
         lock_schema(engine.manifest, engine.store.tables)
@@ -340,7 +340,7 @@ def _schema_lock(engine: Engine) -> Iterator[HeldLocks]:
 
 
 def _refuse_running(engine: Engine) -> None:
-    """Refuse at once while another schema change runs; one that was killed does not count."""
+    """Refuse at once while another schema change runs; a killed schema change does not count."""
     if is_schema_locked(engine.manifest):
         engine.recovery.drop_dead_schema_lock()
         refuse_during_schema_apply(engine.manifest.rows.branches(), "schema apply")
@@ -353,13 +353,13 @@ def _refuse_branches(engine: Engine) -> None:
 
 
 # ---- hard drops
-# What a schema change drops also leaves the history of its tables.
+# Dropped tables and columns also leave the history.
 
 
 def _forget_dropped(engine: Engine, before: Snapshot, work: Work) -> tuple[str, ...]:
-    """Remove dropped tables and the past of tables that lost a column; say what could not be removed.
+    """Remove dropped tables and the past of tables that lost a column; return a warning for each failed removal.
 
-    The change is visible already, so nothing here may fail it.
+    The change is visible already, so that a failure here may not fail it.
     """
     dropped = ((before.entry(key), _remove_table) for key in work.dropped)
     stripped = ((before.entry(key), _remove_past) for key in sorted(work.stripped))

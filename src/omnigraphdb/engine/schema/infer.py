@@ -1,4 +1,4 @@
-"""A schema proposed from data: types, keys, enums and edges by what a sample holds, with the evidence beside each choice."""
+"""A schema proposed from data: types, keys, enums and edges according to a sample, with the evidence for each choice."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -25,7 +25,7 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
 _FLOAT_DIGITS = 15
-"""Every number of so many digits is a float of its own."""
+"""Every number of so many digits has a float of its own."""
 _KEY_NAMES = ("id", "key", "code", "uuid", "slug", "uri", "url", "email", "name")
 _FROM, _TO = ("from", "src", "source"), ("to", "dst", "target")
 _ENDS = {"from", "to", "src", "dst"}
@@ -41,7 +41,7 @@ _RESERVED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What was chosen for one property or type, and why; a risk is what rows beyond the sample could refute."""
+    """The proposal for one property or type, its evidence, and the risk that rows beyond the sample refute it."""
 
     type_name: str
     property_name: str | None
@@ -71,22 +71,22 @@ class SchemaProposal:
     @property
     def risks(self) -> tuple[Choice, ...]:
         """The choices that rows beyond the sample could refute."""
-        return tuple(one for one in self.choices if one.risk is not None)
+        return tuple(choice for choice in self.choices if choice.risk is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Give the JSON form."""
         return {
             "schema_source": self.source,
             "choices": [
                 {
-                    "place": one.place,
-                    "chosen": one.chosen,
-                    "evidence": one.evidence,
-                    "risk": one.risk,
+                    "place": choice.place,
+                    "chosen": choice.chosen,
+                    "evidence": choice.evidence,
+                    "risk": choice.risk,
                 }
-                for one in self.choices
+                for choice in self.choices
             ],
-            "renames": {name: dict(found) for name, found in self.renames.items()},
+            "renames": {name: dict(new_names) for name, new_names in self.renames.items()},
             "rows_read": dict(self.rows_read),
         }
 
@@ -106,7 +106,7 @@ class _Column:
     nullable: bool
     risk: str | None
     loss: str | None = None
-    """What storing the values as the type would change, or why a load refuses them."""
+    """The values that storing them as the type would change, or the reason why a load refuses them."""
 
     @property
     def can_be_key(self) -> bool:
@@ -128,59 +128,67 @@ class _Type:
     """For an edge (column, node type) of both ends."""
 
     def holds_ids(self, column: _Column) -> bool:
-        """Whether a column is the `id` of rows: that of a node is its key, that of an edge only has to be unique."""
+        """Whether a column is the `id` of rows: the `id` of a node is its key, the `id` of an edge must be unique."""
         return column.name == "id" and (
             column is self.key or (self.ends is not None and column.can_be_key)
         )
 
     @cached_property
     def renamed(self) -> Mapping[str, str]:
-        """The columns whose names no property may have, each with a name that is free."""
-        taken = {one.name for one in self.columns}
-        found: dict[str, str] = {}
+        """The columns whose names no property may have, each with a free name."""
+        used_names = {column.name for column in self.columns}
+        new_names: dict[str, str] = {}
         for column in self.columns:
             if column.name in _RESERVED and not self.holds_ids(column):
-                wanted = f"{self.name.lower()}_{column.name.strip('_')}"
-                found[column.name] = _find_free_name(wanted, taken)
-                taken.add(found[column.name])
-        return found
+                preferred = f"{self.name.lower()}_{column.name.strip('_')}"
+                new_names[column.name] = _find_free_name(preferred, used_names)
+                used_names.add(new_names[column.name])
+        return new_names
 
     def list_properties(self) -> Iterator[tuple[str, _Column]]:
-        """The columns that become properties, each with its name in the schema."""
+        """List the columns that become properties, each with its name in the schema."""
         ends = {name for name, _ in self.ends or ()}
         for column in self.columns:
             if column.name not in ends and not self.holds_ids(column):
                 yield self.renamed.get(column.name, column.name), column
 
 
-def _find_free_name(wanted: str, taken: Set[str]) -> str:
-    return next(name for i in count(1) if (name := f"{wanted}{i if i > 1 else ''}") not in taken)
+def _find_free_name(preferred: str, used_names: Set[str]) -> str:
+    return next(
+        name for i in count(1) if (name := f"{preferred}{i if i > 1 else ''}") not in used_names
+    )
 
 
 def infer_schema(
     samples: Mapping[str, Sample], ids: Mapping[str, pa.Array] | None = None
 ) -> SchemaProposal:
-    """Propose a schema that loads these samples; edges may also end at nodes of a graph, whose `ids` are given by type."""
+    """Propose a schema that loads these samples; edges may also end at nodes of a graph, whose `ids` are passed by type."""
     if not samples:
         raise UserInputError("there is nothing to infer a schema from; name a file or a frame")
-    read = {name: _read_type(name, sample) for name, sample in samples.items()}
-    known = {name: _describe_existing(name, found) for name, found in (ids or {}).items()}
-    candidates = known | {name: one for name, one in read.items() if not _names_ends(one)}
-    # A table of edges may have a column of different values too; keys of edges are no ends of others.
-    keyed = known | {
-        one.name: one for one in read.values() if _find_ends(one, candidates).ends is None
+    read_types = {name: _read_type(name, sample) for name, sample in samples.items()}
+    existing_types = {
+        name: _describe_existing(name, type_ids) for name, type_ids in (ids or {}).items()
     }
-    types = [_find_ends(type_, keyed) for type_ in read.values()]
-    nodes = [one for one in types if one.ends is None]
-    edges = [one for one in types if one.ends is not None]
-    if not nodes and not known:
+    candidates = existing_types | {
+        name: type_ for name, type_ in read_types.items() if not _names_ends(type_)
+    }
+    # A table of edges may have a column of different values too; other edges cannot end at edges.
+    node_types = existing_types | {
+        type_.name: type_
+        for type_ in read_types.values()
+        if _find_ends(type_, candidates).ends is None
+    }
+    types = [_find_ends(type_, node_types) for type_ in read_types.values()]
+    nodes = [type_ for type_ in types if type_.ends is None]
+    edges = [type_ for type_ in types if type_.ends is not None]
+    if not nodes and not existing_types:
         raise UserInputError(
             "every frame looks like edges, and none has the nodes they end at; nothing was proposed"
         )
     return SchemaProposal(
         source="\n".join([*map(_write_node, nodes), *map(_write_edge, edges)]),
-        choices=tuple(choice for one in types for choice in _list_choices(one, keyed)),
-        renames={one.name: found for one in types if (found := _list_renames(one))},
+        choices=tuple(choice for type_ in types for choice in _list_choices(type_, node_types)),
+        renames={type_.name: new_names for type_ in types if (new_names := _list_renames(type_))},
         rows_read={name: sample.rows.num_rows for name, sample in samples.items()},
     )
 
@@ -191,7 +199,7 @@ def extend_schema(source: str, proposal: SchemaProposal) -> SchemaProposal:
 
 
 def _describe_existing(name: str, ids: pa.Array) -> _Type:
-    """A type of the graph, whose nodes are named by their ids."""
+    """Describe a type of the graph, whose nodes are named by their ids."""
     key = _Column(
         name="id",
         values=ids,
@@ -210,17 +218,18 @@ def _describe_existing(name: str, ids: pa.Array) -> _Type:
 def _read_type(name: str, sample: Sample) -> _Type:
     if not _NAME.fullmatch(name):
         raise UserInputError(
-            f"'{name}' is no name of a type; nothing was proposed", hint="name frames like Person"
+            f"'{name}' is not a name of a type; nothing was proposed",
+            hint="name frames like Person",
         )
     columns = tuple(_read_column(name, field, sample) for field in sample.rows.schema.names)
-    candidates = [one for one in columns if one.can_be_key]
+    candidates = [column for column in columns if column.can_be_key]
     return _Type(name=name, columns=columns, key=_choose_key(name, candidates))
 
 
 def _read_column(type_name: str, name: str, sample: Sample) -> _Column:
     if not _NAME.fullmatch(name):
         raise UserInputError(
-            f"the column '{name}' of {type_name} is no name of a property; nothing was proposed",
+            f"the column '{name}' of {type_name} is not a name of a property; nothing was proposed",
             hint="rename it to letters, digits and _",
         )
     values = sample.rows[name].combine_chunks()
@@ -251,41 +260,43 @@ def _read_column(type_name: str, name: str, sample: Sample) -> _Column:
 
 
 def _spell_kinds(kinds: Sequence[str] | None) -> str | None:
-    """What a load says to values that JSON gives in several kinds."""
+    """Describe the problem of a column whose JSON values are of several kinds; None without one."""
     if not kinds:
         return None
-    found = ", ".join(kinds)
-    return f"JSON has {found} here, and a load takes only texts; turn the column into texts first"
+    kind_names = ", ".join(kinds)
+    return (
+        f"JSON has {kind_names} here, and a load takes only texts; turn the column into texts first"
+    )
 
 
 def _find_loss(values: pa.Array) -> str | None:
-    """What a property of the chosen type cannot keep of the values."""
-    found = values.type
-    if pa.types.is_timestamp(found) and found.unit in ("us", "ns"):
-        whole = values.cast(pa.timestamp("ms", found.tz), safe=False).cast(found)
-        return _count_changed(values, whole, "a DateTime has milliseconds")
-    if pa.types.is_decimal(found):
+    """Describe the loss of storing values as the selected type; None without loss."""
+    data_type = values.type
+    if pa.types.is_timestamp(data_type) and data_type.unit in ("us", "ns"):
+        truncated = values.cast(pa.timestamp("ms", data_type.tz), safe=False).cast(data_type)
+        return _count_changed(values, truncated, "a DateTime has milliseconds")
+    if pa.types.is_decimal(data_type):
         # The cast back takes as many digits as the widest decimal has.
-        there = values.cast(pa.float64())
-        same = pc.equal(there.cast(pa.string()), _trim_zeros(values.cast(pa.string())))
-        changed = len(values) - values.null_count - (pc.sum(same).as_py() or 0)
+        floats = values.cast(pa.float64())
+        is_exact = pc.equal(floats.cast(pa.string()), _trim_zeros(values.cast(pa.string())))
+        changed = len(values) - values.null_count - (pc.sum(is_exact).as_py() or 0)
         return _spell_changed(changed, len(values), "an F64 has some 15 digits")
-    refused = (pa.types.is_struct, pa.types.is_map, pa.types.is_time, pa.types.is_duration)
-    items = getattr(found, "value_type", found)
-    if any(test(found) for test in refused) or pa.types.is_nested(items):
-        return f"a load refuses {found}; turn the column into texts first"
+    refused_kinds = (pa.types.is_struct, pa.types.is_map, pa.types.is_time, pa.types.is_duration)
+    items = getattr(data_type, "value_type", data_type)
+    if any(test(data_type) for test in refused_kinds) or pa.types.is_nested(items):
+        return f"a load refuses {data_type}; turn the column into texts first"
     return None
 
 
 def _trim_zeros(texts: pa.Array) -> pa.Array:
-    """Numbers as the shortest texts: without zeros at the end of a fraction."""
+    """Render numbers as the shortest texts: without zeros at the end of a fraction."""
     fraction = pc.match_substring(texts, ".")
     short = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
     return pc.if_else(fraction, short, texts)
 
 
-def _count_changed(values: pa.Array, kept: pa.Array, reason: str) -> str | None:
-    return _spell_changed(pc.sum(pc.not_equal(values, kept)).as_py() or 0, len(values), reason)
+def _count_changed(values: pa.Array, converted: pa.Array, reason: str) -> str | None:
+    return _spell_changed(pc.sum(pc.not_equal(values, converted)).as_py() or 0, len(values), reason)
 
 
 def _spell_changed(changed: int, total: int, reason: str) -> str | None:
@@ -300,20 +311,23 @@ def _is_unique(values: pa.Array) -> bool:
 
 
 def _choose_kind(values: pa.Array, sample: Sample) -> tuple[str, str]:
-    """The type of a column, and what speaks for it."""
-    found = values.type
-    if pa.types.is_string(found):
+    """Choose the type of a column, and give the evidence for it."""
+    data_type = values.type
+    if pa.types.is_string(data_type):
         return _choose_text(values.drop_null(), sample)
-    if pa.types.is_fixed_size_list(found):
-        return f"Vector({found.list_size})", f"every value is a list of {found.list_size} numbers"
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
+    if pa.types.is_fixed_size_list(data_type):
+        return (
+            f"Vector({data_type.list_size})",
+            f"every value is a list of {data_type.list_size} numbers",
+        )
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
         return _choose_list(values, sample)
-    if pa.types.is_struct(found) or pa.types.is_map(found):
+    if pa.types.is_struct(data_type) or pa.types.is_map(data_type):
         return "String", "a nested value; load it as JSON text"
-    return _name_type(found), f"the column is {found}"
+    return _name_type(data_type), f"the column is {data_type}"
 
 
-def _name_type(found: pa.DataType) -> str:
+def _name_type(data_type: pa.DataType) -> str:
     exact = {
         pa.bool_(): "Bool",
         pa.uint64(): "U64",
@@ -326,17 +340,17 @@ def _name_type(found: pa.DataType) -> str:
         pa.uint8(): "I32",
         pa.uint16(): "I32",
     }
-    if found in exact:
-        return exact[found]
-    if pa.types.is_date32(found):
+    if data_type in exact:
+        return exact[data_type]
+    if pa.types.is_date32(data_type):
         return "Date"
-    if pa.types.is_timestamp(found) or pa.types.is_date64(found):
+    if pa.types.is_timestamp(data_type) or pa.types.is_date64(data_type):
         return "DateTime"
-    if pa.types.is_integer(found):
+    if pa.types.is_integer(data_type):
         return "I64"
-    if pa.types.is_floating(found) or pa.types.is_decimal(found):
+    if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         return "F64"
-    if pa.types.is_binary(found) or pa.types.is_large_binary(found):
+    if pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type):
         return "Blob"
     return "String"
 
@@ -357,11 +371,11 @@ def _choose_text(texts: pa.Array, sample: Sample) -> tuple[str, str]:
 
 
 def _choose_number(texts: pa.Array) -> tuple[str, str]:
-    """The type that keeps every digit of numbers; texts do where no number can."""
+    """Choose the type that keeps every digit of numbers; choose texts where no number type does."""
     if _all_match(texts, _INTEGER):
-        for kind, found in (("I64", pa.int64()), ("U64", pa.uint64())):
+        for kind, data_type in (("I64", pa.int64()), ("U64", pa.uint64())):
             with suppress(pa.ArrowInvalid):
-                texts.cast(found)
+                texts.cast(data_type)
                 return kind, f"all {len(texts)} texts are whole numbers like {texts[0]}"
         return "String", f"whole numbers like {texts[0]}, some of which no number type holds"
     if not _keeps_digits(texts):
@@ -370,20 +384,20 @@ def _choose_number(texts: pa.Array) -> tuple[str, str]:
 
 
 def _keeps_digits(texts: pa.Array) -> bool:
-    """Whether numbers are the same as floats: they have few digits, or a float is spelled like them."""
-    there = texts.cast(pa.float64())
+    """Whether floats keep the numbers: they have few digits, or the floats are spelled like them."""
+    floats = texts.cast(pa.float64())
     digits = pc.replace_substring_regex(texts, "[eE].*$", "")
     digits = pc.ascii_ltrim(pc.replace_substring_regex(digits, "[^0-9]", ""), "0")
-    few = pc.less_equal(pc.binary_length(digits), _FLOAT_DIGITS)
-    same = pc.equal(there.cast(pa.string()), _trim_zeros(texts))
-    return bool(pc.all(pc.and_(pc.is_finite(there), pc.or_(few, same))).as_py())
+    is_short = pc.less_equal(pc.binary_length(digits), _FLOAT_DIGITS)
+    is_exact = pc.equal(floats.cast(pa.string()), _trim_zeros(texts))
+    return bool(pc.all(pc.and_(pc.is_finite(floats), pc.or_(is_short, is_exact))).as_py())
 
 
 def _choose_enum(texts: pa.Array, sample: Sample) -> tuple[str, str]:
     distinct = pc.unique(texts).to_pylist()
-    few = len(distinct) <= min(ENUM_VALUES_MAX, len(texts) // 4)
-    plain = all(_ENUM_VALUE.fullmatch(one) for one in distinct) if few else False
-    if sample.is_whole and plain and len(texts) >= ENUM_ROWS_MIN:
+    has_few_texts = len(distinct) <= min(ENUM_VALUES_MAX, len(texts) // 4)
+    are_words = all(_ENUM_VALUE.fullmatch(text) for text in distinct) if has_few_texts else False
+    if sample.is_whole and are_words and len(texts) >= ENUM_ROWS_MIN:
         return (
             f"enum({', '.join(sorted(distinct))})",
             f"{len(distinct)} different words in {len(texts)} rows",
@@ -418,16 +432,24 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _choose_key(name: str, candidates: Sequence[_Column]) -> _Column | None:
-    """The column that names a row: by its own name first, else the first text that is unique."""
-    by_name = {one.name.lower(): one for one in reversed(candidates)}
-    named = next((by_name[one] for one in _key_names(name) if one in by_name), None)
-    return named or next((one for one in candidates if one.type == "String"), None)
+    """Choose the column that identifies a row: first by its name, else the first unique column of texts."""
+    by_name = {column.name.lower(): column for column in reversed(candidates)}
+    named_key = next(
+        (by_name[key_name] for key_name in _key_names(name) if key_name in by_name), None
+    )
+    return named_key or next((column for column in candidates if column.type == "String"), None)
 
 
 def _key_names(name: str) -> tuple[str, ...]:
-    """Names of columns that are meant as keys of a type, the best first."""
-    spelled = name.lower()
-    return (f"{spelled}_id", f"{spelled}id", f"{spelled}_key", f"{spelled}_code", *_KEY_NAMES)
+    """List the column names that suggest a key of a type, the best first."""
+    type_name = name.lower()
+    return (
+        f"{type_name}_id",
+        f"{type_name}id",
+        f"{type_name}_key",
+        f"{type_name}_code",
+        *_KEY_NAMES,
+    )
 
 
 def _is_named_key(type_name: str, column_name: str) -> bool:
@@ -435,20 +457,20 @@ def _is_named_key(type_name: str, column_name: str) -> bool:
 
 
 def _find_ends(type_: _Type, types: Mapping[str, _Type]) -> _Type:
-    """Make an edge of a type two of whose columns hold keys of nodes, if their names or their lack of a key say so."""
+    """Make an edge of a type if two of its columns hold keys of nodes, and its names or its lack of a key suggest it."""
     references = [
         (column, target)
         for column in type_.columns
         if (target := _find_target(column, type_, types))
     ]
-    named = [
+    named_references = [
         next(((c, t) for c, t in references if c.name.lower() in names), None)
         for names in (_FROM, _TO)
     ]
-    pair = [one for one in named if one is not None]
+    pair = [reference for reference in named_references if reference is not None]
     if len(pair) < 2:
-        free = type_.key is None or not _is_named_key(type_.name, type_.key.name)
-        pair = references if len(references) == 2 and free else []
+        may_be_edge = type_.key is None or not _is_named_key(type_.name, type_.key.name)
+        pair = references if len(references) == 2 and may_be_edge else []
     if len(pair) != 2:
         return type_
     ends = ((pair[0][0].name, pair[0][1]), (pair[1][0].name, pair[1][1]))
@@ -456,22 +478,25 @@ def _find_ends(type_: _Type, types: Mapping[str, _Type]) -> _Type:
 
 
 def _names_ends(type_: _Type) -> bool:
-    """Whether columns are named like both ends of an edge: what they hold is no key of others."""
-    names = {one.name.lower() for one in type_.columns}
+    """Whether columns are named like both ends of an edge; other edges cannot end at such a type."""
+    names = {column.name.lower() for column in type_.columns}
     return not names.isdisjoint(_FROM) and not names.isdisjoint(_TO)
 
 
-def _find_target(column: _Column, own: _Type, types: Mapping[str, _Type]) -> str | None:
-    """The node type whose keys a column holds; of several the one that the column is named after."""
+def _find_target(column: _Column, own_type: _Type, types: Mapping[str, _Type]) -> str | None:
+    """Find the node type whose keys a column holds; of several types, the type that the column is named after."""
     if column.nullable or column.type not in ("String", "I64", "I32", "U32", "U64"):
         return None
-    found = [
+    targets = [
         other.name
         for other in types.values()
-        if other is not own and other.key is not None and _holds_keys(column, other.key)
+        if other is not own_type and other.key is not None and _holds_keys(column, other.key)
     ]
-    spelled = column.name.lower()
-    return next((one for one in found if one.lower() in spelled), found[0] if found else None)
+    column_name = column.name.lower()
+    return next(
+        (target for target in targets if target.lower() in column_name),
+        targets[0] if targets else None,
+    )
 
 
 def _holds_keys(column: _Column, key: _Column) -> bool:
@@ -507,7 +532,7 @@ def _spell_type(column: _Column, *, is_key: bool) -> str:
 
 
 def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
-    whole = "a later row may repeat a key"
+    key_risk = "a later row may repeat a key"
     if type_.ends is not None:
         (source, from_type), (target, to_type) = type_.ends
         yield Choice(
@@ -523,7 +548,7 @@ def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
             property_name=column.name,
             chosen=_spell_choice(type_, column),
             evidence=column.evidence + ("; every value is different" if is_key else ""),
-            risk=column.loss or (whole if is_key and column.risk else None),
+            risk=column.loss or (key_risk if is_key and column.risk else None),
         )
         target_name = (
             _find_target(column, type_, types) if type_.ends is None and not is_key else None
@@ -540,15 +565,15 @@ def _list_choices(type_: _Type, types: Mapping[str, _Type]) -> Iterator[Choice]:
 def _spell_choice(type_: _Type, column: _Column) -> str:
     if type_.holds_ids(column):
         return "the id"
-    spelled = _spell_type(column, is_key=column is type_.key)
+    type_text = _spell_type(column, is_key=column is type_.key)
     renamed = type_.renamed.get(column.name)
     if renamed is None:
-        return spelled
-    return f"{spelled} as {renamed}, since no property may be called '{column.name}'"
+        return type_text
+    return f"{type_text} as {renamed}, since no property may be called '{column.name}'"
 
 
 def _list_renames(type_: _Type) -> dict[str, str]:
-    """The columns that a load takes for ends, or for properties, only under another name."""
+    """List the columns that a load accepts as ends, or as properties, only under another name."""
     ends = dict(zip((name for name, _ in type_.ends or ()), ("from", "to"), strict=False))
     return {name: end for name, end in ends.items() if name.lower() not in _ENDS} | dict(
         type_.renamed

@@ -1,4 +1,4 @@
-"""What a schema change does to tables: which are made, renamed, reshaped and dropped. Pure."""
+"""The table work of a schema change: the tables that it creates, renames, reshapes and drops. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -44,45 +44,45 @@ class Work:
 
 
 def work_of(accepted: Contract, desired: Catalog) -> Work:
-    """Lay out the way from the accepted schema to the next one."""
-    paired = match(accepted, desired)
-    following = advance(accepted, desired)
-    continued = dict(_pair_kept_tables(paired))
+    """List the table work that leads from the accepted schema to the desired one."""
+    catalog_match = match(accepted, desired)
+    next_contract = advance(accepted, desired)
+    kept_tables = dict(_pair_kept_tables(catalog_match))
     return Work(
-        contract=following,
+        contract=next_contract,
         created={
-            key: NewTable(following.stored_tables[key].path, type_.schema)
-            for key, type_ in following.catalog.tables.items()
-            if key not in continued.values()
+            key: NewTable(next_contract.stored_tables[key].path, type_.schema)
+            for key, type_ in next_contract.catalog.tables.items()
+            if key not in kept_tables.values()
         },
-        renamed={old: new for old, new in continued.items() if old != new},
+        renamed={old: new for old, new in kept_tables.items() if old != new},
         reshaped={
             old: changes
-            for old, new in continued.items()
+            for old, new in kept_tables.items()
             if (
                 changes := _list_column_changes(
-                    _match_properties(paired, new), following.catalog.tables[new]
+                    _match_properties(catalog_match, new), next_contract.catalog.tables[new]
                 )
             )
         },
-        dropped=tuple(key for key in accepted.catalog.tables if key not in continued),
+        dropped=tuple(key for key in accepted.catalog.tables if key not in kept_tables),
     )
 
 
-def _pair_kept_tables(paired: CatalogMatch) -> Iterator[tuple[TableKey, TableKey]]:
-    """Accepted table keys that stay, and their new keys."""
+def _pair_kept_tables(catalog_match: CatalogMatch) -> Iterator[tuple[TableKey, TableKey]]:
+    """Pair the accepted keys of the tables that stay with their new keys."""
     for kind in TABLE_KINDS:
-        for new, old in paired.types[kind].continues.items():
+        for new, old in catalog_match.types[kind].continues.items():
             yield TableKey(f"{kind}:{old}"), TableKey(f"{kind}:{new}")
 
 
-def _match_properties(paired: CatalogMatch, key: TableKey) -> Matched:
+def _match_properties(catalog_match: CatalogMatch, key: TableKey) -> Matched:
     kind, _, name = key.partition(":")
-    return paired.properties[TypeKind(kind), name]
+    return catalog_match.properties[TypeKind(kind), name]
 
 
 def _list_column_changes(properties: Matched, type_: TableType) -> tuple[ColumnChange, ...]:
-    """The column changes of one table. No name is both taken and freed, so that they fit in one step."""
+    """List the column changes of one table. No name is both taken and freed, so that they fit in one step."""
     return (
         *(DropColumn(name) for name in properties.dropped),
         *(RenameColumn(old, new) for new, old in properties.continues.items() if old != new),

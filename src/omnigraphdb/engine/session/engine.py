@@ -1,4 +1,4 @@
-"""One opened graph: its store, its caches, and how it commits and recovers."""
+"""One opened graph: its store, its caches, its commits and its recovery."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -45,20 +45,20 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Engine:
-    """Everything the verbs work with."""
+    """The parts of an opened graph, for the verbs."""
 
     store: Store
     location: StoreLocation
-    """How a task in another process finds the store."""
+    """The location by which a task in another process finds the store."""
     manifest: Manifest
     contracts: AcceptedSchemas
     committer: Committer
     recovery: Recovery
     views: Views
     entered: Recent[BranchName, float]
-    """When the store was last asked everything that a write asks before it begins, by the monotonic clock."""
+    """The monotonic time of the last full check of the store before a write, by branch."""
     arrivals: Arrivals
-    """Those who prepare an insert at this moment."""
+    """The callers that prepare an insert at this moment."""
     plans: Plans
     cache: ByteCache
     cached_ids: CachedIds
@@ -72,41 +72,41 @@ class Engine:
     runtime: Runtime
     settings: Settings
     is_distant: bool
-    """Whether every question is a request over a network, as `store.root` tells; every read asks."""
+    """True if every access to the store is a network request, as `store.root` says; every read looks at it."""
     read_only: bool = False
     reconciler: Reconciler | None = None
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
     def uri(self) -> str:
-        """Where the graph is, without credentials."""
+        """The address of the graph, without credentials."""
         return self.store.root.display
 
     def view(self, branch: BranchName = MAIN, at: At | None = None) -> View:
-        """Capture what one operation sees."""
+        """Capture the state that one operation sees."""
         return capture(
             self.manifest, self.contracts, self.views, branch, at, at_once=self.is_distant
         )
 
     def find_unmoved_view(self) -> View | None:
-        """Give the last view of main if it is still the newest, by a few look-ups of file names; None from afar."""
+        """Return the last view of main if a few look-ups of files show that it is the newest; None for a distant store."""
         if self.is_distant:
             return None
         return find_unmoved(self.manifest, self.contracts, self.views)
 
     def find_recent_view(self, branch: BranchName) -> View | None:
-        """Give the view of main as this handle left it, if it asked the store for everything a moment ago."""
-        asked = self.entered.get(branch)
+        """Return the view of main as this handle left it, if the handle fully checked the store a moment ago."""
+        checked_at = self.entered.get(branch)
         accepted, state = self.contracts.cached, self.manifest.heads.get(branch)
-        if asked is None or accepted is None or state is None or branch != MAIN:
+        if checked_at is None or accepted is None or state is None or branch != MAIN:
             return None
-        if self.runtime.monotonic() - asked > ENTRY_SECONDS_MAX or state.stamp != CURRENT:
+        if self.runtime.monotonic() - checked_at > ENTRY_SECONDS_MAX or state.stamp != CURRENT:
             return None
         view = View(branch=branch, accepted=accepted, state=state)
         return None if may_be_amid_change(view) else view
 
     def require_open(self) -> "Engine":
-        """Refuse what is asked of a graph after it was closed; what was begun before may end."""
+        """Refuse new operations on a graph after it was closed; operations that began before may end."""
         if self.ended.is_set():
             raise GraphClosed(self.uri)
         return self
@@ -117,28 +117,28 @@ class Engine:
             raise ReadOnlyError(operation)
 
     def require_here(self, branch: BranchName, operation: str) -> None:
-        """Refuse a writer on a branch that looks for its files in another root: this one was moved or copied."""
+        """Refuse a writer on a branch that looks for its files in another root: the graph was moved or copied."""
         if not is_object_path(branch) or len(branch) > FILE_BYTES_MAX:
-            # No store can hold a branch of such a name; whoever needs it says that it is not there.
+            # No store can hold a branch of such a name; the code that needs it reports that it does not exist.
             return
         try:
-            elsewhere = self.manifest.rows.address_outside(lance_branch(branch))
+            other_root = self.manifest.rows.address_outside(lance_branch(branch))
         except TableNotFound:
-            # Whoever needs the branch says that it is not there.
+            # The code that needs the branch reports that it does not exist.
             return
-        if elsewhere is not None:
-            what = f"{operation} is refused, branch '{branch}' is not at home here"
-            raise make_moved_error(what, elsewhere, self.store.root)
+        if other_root is not None:
+            refusal = f"{operation} is refused, branch '{branch}' is not at home here"
+            raise make_moved_error(refusal, other_root, self.store.root)
 
     def start(self) -> "Engine":
-        """Begin what runs in the background, if anything was asked for."""
+        """Start the background recovery, if the settings ask for it."""
         if self.reconciler is not None:
             self.reconciler.start()
             finalize(self, self.reconciler.end)
         return self
 
     def stop(self) -> None:
-        """End what runs in the background, and drop the caches."""
+        """Stop the background recovery, and drop the caches."""
         self.ended.set()
         if self.reconciler is not None:
             self.reconciler.stop()
@@ -221,7 +221,7 @@ def _make_embedder(settings: Settings, runtime: Runtime) -> Embedder:
 
 
 def _has_table(store: Store, at: TableAt) -> bool:
-    """Whether a version of a table is there; what is open may have been removed by another process since."""
+    """Whether a version of a table exists; another process may have removed a version that is open here."""
     store.tables.forget(at.path, at.branch)
     try:
         store.tables.open(at)
@@ -231,7 +231,10 @@ def _has_table(store: Store, at: TableAt) -> bool:
 
 
 def _make_forget(store: Store) -> Callable[[BranchName], None]:
-    """Drop opened table versions of a branch name that may have begun another incarnation; main has only one."""
+    """Return a function that drops opened table versions of a branch name, which may have begun another incarnation.
+
+    Main has only one incarnation.
+    """
 
     def forget(branch: BranchName) -> None:
         if branch != MAIN:

@@ -64,7 +64,7 @@ def init_graph(
 
 
 def _require_conditions(engine: Engine, runtime: Runtime) -> None:
-    """Look once whether an object store honours the conditions that all safety rests on; a disk does."""
+    """Check once that an object store honours the conditions that all safety rests on; a disk does."""
     root = engine.store.root
     if not root.is_local and not root.is_memory:
         prove_conditional_puts(engine.store.objects, root, runtime)
@@ -118,7 +118,7 @@ def _recover_and_check(engine: Engine) -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """What is read from afar while the manifest is read: the schema, and branches that look for their files elsewhere."""
+    """The reads of a distant store beside the manifest: the schema, and the branches with files elsewhere."""
 
     schema: Future[AcceptedSchema]
     strayed: Future[Mapping[str, str]]
@@ -126,7 +126,10 @@ class _Ahead:
 
 @contextmanager
 def _reading_ahead(engine: Engine) -> Iterator[_Ahead | None]:
-    """From afar, ask at once what does not wait for the manifest; on a disk that would take longer than it asks."""
+    """Read ahead, from a distant store, the parts that do not wait for the manifest.
+
+    For a disk, starting threads would take longer than the reads.
+    """
     if not engine.store.root.is_distant:
         yield None
         return
@@ -138,7 +141,7 @@ def _reading_ahead(engine: Engine) -> Iterator[_Ahead | None]:
 
 
 def _require_readable(engine: Engine, ahead: _Ahead | None) -> None:
-    """Refuse to read what is no graph, or what shows new tables through the old schema."""
+    """Refuse to read a folder that is not a graph, or a graph that shows new tables through the old schema."""
     if ahead is not None and _is_readable(engine, ahead):
         return
     _require_graph(engine)
@@ -147,7 +150,10 @@ def _require_readable(engine: Engine, ahead: _Ahead | None) -> None:
 
 
 def _is_readable(engine: Engine, ahead: _Ahead) -> bool:
-    """Whether the manifest and the schema, read at the same time, belong together; if not, or if one cannot be read, they are asked again."""
+    """Whether the manifest and the schema, read at the same time, belong together.
+
+    If not, or if one of them cannot be read, both are read again.
+    """
     try:
         view = View(
             branch=MAIN, state=engine.manifest.current(MAIN), accepted=ahead.schema.result()
@@ -163,22 +169,22 @@ def open_unsettled(
     storage_options: Mapping[str, str] | None = None,
     runtime: Runtime = SYSTEM,
 ) -> Engine:
-    """Open a graph as it lies there, to look after what keeps it from being opened."""
+    """Open a graph without recovery, to mend the damage that prevents a normal opening."""
     engine = assemble(uri, settings_of(None), runtime, storage_options)
     _require_graph(engine)
     return engine
 
 
 def _require_contract(engine: Engine) -> None:
-    """Check the schema files; a graph of an early release that never had a contract gets one."""
+    """Check the schema files; a graph of an early release without a contract gets one."""
     try:
         engine.contracts.current()
     except SchemaContractError:
         objects, write = engine.store.objects, not engine.read_only
-        made = bootstrap_contract(objects, engine.manifest, write=write)
-        if made is None:
+        bootstrapped = bootstrap_contract(objects, engine.manifest, write=write)
+        if bootstrapped is None:
             raise
-        engine.contracts.adopt(made)
+        engine.contracts.adopt(bootstrapped)
 
 
 def _refuse_strayed_recovery(engine: Engine) -> None:
@@ -193,13 +199,13 @@ def _find_strayed(engine: Engine) -> Mapping[str, str]:
 
 
 def _warn_if_moved(engine: Engine, ahead: _Ahead | None) -> None:
-    """Say so when branches look for their files where the graph was before; main is not touched by that."""
-    strayed = _find_strayed(engine) if ahead is None else ahead.strayed.result()
-    if strayed:
-        names = ", ".join(f"'{name}'" for name in strayed)
-        elsewhere = next(iter(strayed.values()))
-        found = make_moved_error(f"{names} cannot be trusted here", elsewhere, engine.store.root)
-        warn_caller(f"{found}; {found.hint}")
+    """Warn when branches look for their files at the former address of the graph; main is not affected."""
+    moved_branches = _find_strayed(engine) if ahead is None else ahead.strayed.result()
+    if moved_branches:
+        names = ", ".join(f"'{name}'" for name in moved_branches)
+        other_root = next(iter(moved_branches.values()))
+        error = make_moved_error(f"{names} cannot be trusted here", other_root, engine.store.root)
+        warn_caller(f"{error}; {error.hint}")
 
 
 def _refuse_file(engine: Engine, verb: str) -> None:

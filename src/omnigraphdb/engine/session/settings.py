@@ -28,7 +28,7 @@ class Settings:
     load_concurrency: int = LOAD_CONCURRENCY
     maintenance_concurrency: int = 8
     maintenance: str = "auto"
-    """Whether writers compact and index the tables they wrote: `auto`, or `off`."""
+    """The maintenance by writers: `auto` compacts and indexes the tables that they wrote, `off` does not."""
     small_work_bytes: int = SMALL_WORK_BYTES
     small_work_rows: int = SMALL_WORK_ROWS
     """Bulk work of at most so many bytes and rows stays in this process unless Spark is asked for."""
@@ -37,11 +37,11 @@ class Settings:
     split_bytes: int = SPLIT_BYTES
     """Input that one task of a large load reads."""
     lock_wait: float = LOCK_WAIT_SECONDS
-    """How many seconds an operation waits for a live writer that holds a lock."""
+    """The number of seconds that an operation waits for a live writer that holds a lock."""
     reconcile_seconds: float = 0.0
-    """How often a background thread recovers the writes of dead writers; 0 is never."""
+    """The seconds between two runs of a background thread that recovers the writes of dead writers; 0 is never."""
     unofficial_lance: str = "on"
-    """Whether storage reads and writes Lance's own files where that is faster: `on`, or `off` for Lance's API alone."""
+    """The access of storage to Lance's own files, where that is faster: `on`, or `off` for Lance's API alone."""
     embed_provider: str | None = None
     embed_model: str | None = None
     embed_base_url: str | None = None
@@ -65,7 +65,7 @@ _READERS = {
     "embed_model": str,
     "embed_base_url": str,
 }
-_LEAST = {
+_MINIMA = {
     "cache_bytes": 0,
     "load_concurrency": 1,
     "maintenance_concurrency": 1,
@@ -85,23 +85,23 @@ DEPRECATED = {"upkeep": "maintenance"}
 
 def settings_of(config: Mapping[str, Any] | None) -> Settings:
     """Read settings; unknown names and wrong values are refused by name."""
-    given = _rename_deprecated(config or {})
-    unknown = next((name for name in given if name not in _READERS), None)
+    config_values = _rename_deprecated(config or {})
+    unknown = next((name for name in config_values if name not in _READERS), None)
     if unknown is not None:
         near = suggestion(did_you_mean(str(unknown), _READERS))
         raise ConfigError(f"setting '{unknown}' is unknown{near}; no changes were made")
     values: dict[str, Any] = {}
     for name, read in _READERS.items():
-        found = given.get(name, os.environ.get(f"OMNIGRAPH_{name.upper()}"))
-        if found is not None:
-            values[name] = _read(name, found, read)
+        raw_value = config_values.get(name, os.environ.get(f"OMNIGRAPH_{name.upper()}"))
+        if raw_value is not None:
+            values[name] = _read(name, raw_value, read)
     for name, choices in _CHOICES.items():
         if values.get(name, choices[0]) not in choices:
             raise ConfigError(f"setting '{name}' is one of {', '.join(choices)}")
-    for name, least in _LEAST.items():
-        if values.get(name, least) < least:
+    for name, minimum in _MINIMA.items():
+        if values.get(name, minimum) < minimum:
             raise ConfigError(
-                f"setting '{name}' counts from {least}, it cannot be {values[name]}; no changes were made"
+                f"setting '{name}' counts from {minimum}, it cannot be {values[name]}; no changes were made"
             )
     if not 0 <= values.get("reconcile_seconds", 0.0) < float("inf"):
         raise ConfigError("setting 'reconcile_seconds' is a number of seconds, 0 for never")
@@ -114,17 +114,17 @@ def settings_of(config: Mapping[str, Any] | None) -> Settings:
 
 def _rename_deprecated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Give deprecated settings, of the caller or of the environment, their present names; a present name wins."""
-    given = dict(config)
+    renamed = dict(config)
     for old, name in DEPRECATED.items():
         variable, old_variable = f"OMNIGRAPH_{name.upper()}", f"OMNIGRAPH_{old.upper()}"
-        if old in given:
+        if old in renamed:
             _warn_deprecated(f"setting '{old}'", f"'{name}'")
-            value = given.pop(old)
-            given.setdefault(name, value)
-        elif old_variable in os.environ and name not in given and variable not in os.environ:
+            value = renamed.pop(old)
+            renamed.setdefault(name, value)
+        elif old_variable in os.environ and name not in renamed and variable not in os.environ:
             _warn_deprecated(old_variable, variable)
-            given[name] = os.environ[old_variable]
-    return given
+            renamed[name] = os.environ[old_variable]
+    return renamed
 
 
 def _warn_deprecated(old: str, new: str) -> None:

@@ -36,7 +36,10 @@ def assign_values(
     branch: BranchName,
     options: WriteOptions = ANONYMOUS,
 ) -> MutationResult:
-    """Set a property of the nodes with these ids; ids that are gone are left out, values that fit nowhere refused."""
+    """Set a property of the nodes with these ids.
+
+    Ids that no longer exist are left out; values that do not fit the property are refused.
+    """
     engine.require_writable("assign")
     target = branch_name(branch, "assign")
     if len(ids) != len(values) or len(pc.unique(ids)) != len(ids):
@@ -69,7 +72,7 @@ def assign_values(
 
 
 def require_property(catalog: Catalog, type_name: str, property_name: str) -> NodeType:
-    """Refuse a property that takes no numbers."""
+    """Refuse a property that cannot hold numbers."""
     if not type_name or not property_name:
         raise UserInputError(
             f"'{type_name}' names no property; no changes were made", hint='as in "Person.rank"'
@@ -86,7 +89,7 @@ def require_property(catalog: Catalog, type_name: str, property_name: str) -> No
     if not _is_number(type_.schema.field(property_name).type):
         raise UserInputError(
             f"numbers do not fit {type_name}.{property_name}, which is "
-            f"{type_.properties[property_name].type}: it is no number; no changes were made",
+            f"{type_.properties[property_name].type}: it is not a number; no changes were made",
             hint=_FITTING,
         )
     return type_
@@ -95,19 +98,19 @@ def require_property(catalog: Catalog, type_name: str, property_name: str) -> No
 def _set_changed(
     rows: pa.Table, type_: NodeType, property_name: str, ids: pa.Array, values: pa.Array
 ) -> pa.Table:
-    """The rows whose value is another one, with the new value."""
+    """Return the rows whose value changes, with the new value."""
     field = type_.schema.field(property_name)
     fitted = _fit_values(values, field, type_)
-    places = pc.index_in(column(rows, "id"), ids)
-    found = fitted.take(places)
+    offsets = pc.index_in(column(rows, "id"), ids)
+    after = fitted.take(offsets)
     before = column(rows, property_name)
-    # NULL differs from every value, and not from NULL.
-    one_null = pc.xor(before.is_null(), found.is_null())
-    differs = pc.or_(one_null, pc.fill_null(pc.not_equal(before, found), False))
-    changed = pc.and_(places.is_valid(), differs).to_numpy(zero_copy_only=False)
-    picked = rows.take(pa.array(np.flatnonzero(changed)))
-    place = rows.schema.get_field_index(property_name)
-    return picked.set_column(place, field, found.filter(pa.array(changed)))
+    # NULL differs from every value, but not from NULL.
+    only_one_is_null = pc.xor(before.is_null(), after.is_null())
+    differs = pc.or_(only_one_is_null, pc.fill_null(pc.not_equal(before, after), False))
+    changed = pc.and_(offsets.is_valid(), differs).to_numpy(zero_copy_only=False)
+    changed_rows = rows.take(pa.array(np.flatnonzero(changed)))
+    column_index = rows.schema.get_field_index(property_name)
+    return changed_rows.set_column(column_index, field, after.filter(pa.array(changed)))
 
 
 def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
@@ -115,7 +118,7 @@ def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
     is_float = pa.types.is_floating(field.type)
     try:
         if not (_is_number(values.type) and _is_number(field.type)):
-            raise pa.ArrowInvalid("it is no number")
+            raise pa.ArrowInvalid("it is not a number")
         fitted = values.cast(field.type, safe=not is_float)
         if is_float and not pc.all(pc.is_finite(fitted), min_count=0).as_py():
             raise pa.ArrowInvalid("it is not finite")
@@ -130,5 +133,5 @@ def _fit_values(values: pa.Array, field: pa.Field, type_: NodeType) -> pa.Array:
 
 def _is_number(type_: pa.DataType) -> bool:
     return any(
-        is_one(type_) for is_one in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+        is_kind(type_) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
     )

@@ -16,18 +16,21 @@ from omnigraphdb.pipeline.input.columns import blob, shape
 from omnigraphdb.storage.arrow import column
 
 
-def resolve_value(type_: TableType, assign: Assign, given: StatementValues) -> object:
-    """The value that a property will hold in every row, or the refusal that names it."""
+def resolve_value(type_: TableType, assign: Assign, statement_values: StatementValues) -> object:
+    """Return the value that a property will hold in every row; raise if the value does not fit the property."""
     assert isinstance(assign.value, AssignedValue), "other values differ from row to row"
-    value = spell_key(given.of(assign.value), assign.value, assign.type)
-    found = blob(value) if assign.type.is_blob and value is not None else fit(value, assign.type)
-    if isinstance(found, Misfit):
-        raise _refuse(type_, assign, found)
-    return found
+    value = spell_key(statement_values.of(assign.value), assign.value, assign.type)
+    fitted = blob(value) if assign.type.is_blob and value is not None else fit(value, assign.type)
+    if isinstance(fitted, Misfit):
+        raise _refuse(type_, assign, fitted)
+    return fitted
 
 
 def spell_key(value: object, written: Operand, declared: PropertyType) -> object:
-    """The id of a node that is named by a value of its key: the checker lets such values pass at the ends of edges."""
+    """Return the id of a node that a statement names by a value of its key.
+
+    The checker lets such values pass at the ends of edges.
+    """
     if value is None or isinstance(value, str) or not declared.is_text or declared.is_list:
         return value
     return key_text(value, written.type)
@@ -40,18 +43,18 @@ def assign_columns(
     origin: CheckedRead | object | None = None,
 ) -> dict[str, pa.Array]:
     """Compute a column for every assignment; a match has computed its columns already."""
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     for assign in assignments:
         if isinstance(assign.value, AssignedValue):
             value = resolve_value(type_, assign, source.given)
-            found[assign.property] = repeat_value(value, assign.type, source.rows)
+            columns[assign.property] = repeat_value(value, assign.type, source.rows)
             continue
         if isinstance(origin, CheckedRead):
             values = column(source.table, assign.property)
         else:
             values = evaluate(assign.value, source)
-        found[assign.property] = _fit_column(type_, assign, values, source)
-    return found
+        columns[assign.property] = _fit_column(type_, assign, values, source)
+    return columns
 
 
 def _fit_column(
@@ -66,8 +69,8 @@ def _fit_column(
         raise _refuse(type_, assign, fit(None, declared), source, offset)
     if declared.is_blob:
         return _read_blobs(type_, assign, values, source)
-    found = _cast(values, declared)
-    return found if found is not None else _find_misfit(type_, assign, values, source)
+    fitted = _cast(values, declared)
+    return fitted if fitted is not None else _find_misfit(type_, assign, values, source)
 
 
 def _cast(values: pa.Array, declared: PropertyType) -> pa.Array | None:
@@ -75,12 +78,12 @@ def _cast(values: pa.Array, declared: PropertyType) -> pa.Array | None:
     is_float = declared.scalar in FLOATS and not declared.is_list
     try:
         # A narrower float may round, a whole number may not lose its fraction.
-        found = values.cast(declared.arrow, safe=declared.scalar not in FLOATS)
+        fitted = values.cast(declared.arrow, safe=declared.scalar not in FLOATS)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     if is_float and not declared.is_vector:
-        return found if pc.all(pc.is_finite(found), min_count=0).as_py() else None
-    return found
+        return fitted if pc.all(pc.is_finite(fitted), min_count=0).as_py() else None
+    return fitted
 
 
 def _read_blobs(
@@ -96,28 +99,28 @@ def _find_misfit(
     type_: TableType, assign: Assign, values: pa.Array, source: TableSource
 ) -> pa.Array:
     """Refuse the first value that does not fit."""
-    kept = [fit(value, assign.type) for value in values.to_pylist()]
-    for offset, found in enumerate(kept):
-        if isinstance(found, Misfit):
-            raise _refuse(type_, assign, found, source, offset)
-    return pa.array(kept, assign.type.arrow)
+    fitted_values = [fit(value, assign.type) for value in values.to_pylist()]
+    for offset, fitted in enumerate(fitted_values):
+        if isinstance(fitted, Misfit):
+            raise _refuse(type_, assign, fitted, source, offset)
+    return pa.array(fitted_values, assign.type.arrow)
 
 
 def _refuse(
     type_: TableType,
     assign: Assign,
-    found: object,
+    misfit: object,
     source: TableSource | None = None,
     offset: int = 0,
 ) -> OmniError:
-    assert isinstance(found, Misfit)
-    rule = "W03" if found.rule.startswith("J") else found.rule
-    where = "" if source is None else f", in the row {source.describe(offset)}"
+    assert isinstance(misfit, Misfit)
+    rule = "W03" if misfit.rule.startswith("J") else misfit.rule
+    location = "" if source is None else f", in the row {source.describe(offset)}"
     return data_error(
         [
             Problem(
                 rule=rule,
-                message=f"property '{assign.property}' of {type_.name}: {found.reason}{where}",
+                message=f"property '{assign.property}' of {type_.name}: {misfit.reason}{location}",
                 table_key=type_.table_key,
                 property=assign.property,
             )
@@ -126,11 +129,11 @@ def _refuse(
 
 
 def list_columns(type_: TableType, columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
-    """Whole rows of a type: NULL where nothing was assigned."""
+    """Build whole rows of a type, with NULL in the columns that nothing was assigned to."""
     return pa.Table.from_arrays(
         [
-            columns[one.name] if one.name in columns else pa.nulls(rows, one.type)
-            for one in type_.schema
+            columns[field.name] if field.name in columns else pa.nulls(rows, field.type)
+            for field in type_.schema
         ],
         schema=type_.schema,
     )

@@ -1,4 +1,4 @@
-"""Batches: a load that names one takes effect once, and a load that names it again must ask for the same."""
+"""Batches: a load with a batch id takes effect once; a later load with the same id must make the same request."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The batch of a load: its id, the digest of what is asked for, and the types, where the input names them beforehand."""
+    """The batch of a load: its id, the digest of the request, and the types, if the input names them beforehand."""
 
     id: str
     request: str
@@ -24,9 +24,10 @@ class Batch:
 def find_loaded_batch(
     view: View, batch_id: str | None, request: str | None, tables: Collection[TableKey] = ()
 ) -> GraphCommit | None:
-    """Find the commit that holds a batch; there is nothing left to write then.
+    """Find the commit that holds a batch; with such a commit nothing is left to write.
 
-    `BatchConflict`: the batch was another one. A commit of an earlier release tells its types alone.
+    Raise `BatchConflict` if the same id was used for another request. A commit of an earlier release records only its
+    types.
     """
     commit = None if batch_id is None else view.state.find_batch(batch_id)
     if batch_id is None or commit is None:

@@ -71,9 +71,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOutcome:
-    """The outcome of the key join: superseded rows, rows that match committed ones, where those are, and the read set.
+    """The outcome of the key join: superseded rows, rows that match committed rows, replaced rows, and the read set.
 
-    `created` are rows of nodes that the load makes because its edges name them.
+    `created` holds the rows of nodes that the load creates because its edges name them.
     """
 
     superseded: ScratchSlices
@@ -83,17 +83,17 @@ class KeyOutcome:
     created: tuple[CreatedNodes, ...] = ()
 
     def count_created(self) -> dict[TableKey, int]:
-        """How many nodes of each type the load makes."""
-        tables = sorted({one.table_key for one in self.created})
+        """Count the nodes of each type that the load creates."""
+        tables = sorted({nodes.table_key for nodes in self.created})
         return {
-            table: sum(one.rows for one in self.created if one.table_key == table)
+            table: sum(nodes.rows for nodes in self.created if nodes.table_key == table)
             for table in tables
         }
 
 
 @dataclass(slots=True)
 class BulkLoad:
-    """One load over all its attempts: what depends on the input alone is done once."""
+    """One load over all its attempts; work that depends on the input alone is done once."""
 
     engine: Engine
     spec: LoadSpec
@@ -101,11 +101,11 @@ class BulkLoad:
     checked: Checked
     rejects: Rejects | None = None
     appended: dict[tuple[str, str | None], list[Written]] = field(default_factory=dict)
-    """Fragments of an append: they stay good when the table moves on."""
+    """Fragments of an append: they stay valid when the table gets new versions."""
 
     @property
     def records(self) -> Mapping[TableKey, int]:
-        """How many records came for each table."""
+        """The number of records for each table."""
         return self.checked.records
 
     # ---- deciding
@@ -113,26 +113,26 @@ class BulkLoad:
     def decide_keys(self, view: View) -> KeyOutcome:
         """Join incoming and committed keys, then check the rules; raise with every problem of every phase."""
         checked, merges = self.checked, self.spec.kind is DeltaKind.MERGE
-        doubtful = bool(checked.reads or checked.ids)
-        endpoints_found = frozenset() if doubtful else self._find_endpoints(view)
+        has_input_problems = bool(checked.reads or checked.ids)
+        endpoints_found = frozenset() if has_input_problems else self._find_endpoints(view)
         first = self._make_key_plan(
             view,
             resolves_ids=True,
-            checks_rules=not merges and not doubtful,
+            checks_rules=not merges and not has_input_problems,
             endpoints_found=endpoints_found,
             compact_endpoints=True,
         )
         messages = self._resolve_ids(first)
         findings = select(messages, Finding)
-        ids = [*checked.ids, *(one for one in findings if one.phase is Phase.IDS)]
-        rules = [one for one in findings if one.phase is Phase.RULES]
+        ids = [*checked.ids, *(finding for finding in findings if finding.phase is Phase.IDS)]
+        rules = [finding for finding in findings if finding.phase is Phase.RULES]
         slices, created = select(messages, ScratchSlice), select(messages, CreatedNodes)
         superseded, replaced = (
             group_slices(slices, SliceKind.SUPERSEDED),
             group_slices(slices, SliceKind.REPLACED),
         )
         missing = bool(select(messages, EndpointsMissing))
-        if merges or replaced or doubtful or ids or missing:
+        if merges or replaced or has_input_problems or ids or missing:
             # The rules see neither superseded rows nor the committed rows that the load replaces.
             later = self._make_key_plan(
                 view,
@@ -141,7 +141,7 @@ class BulkLoad:
                 endpoints_found=endpoints_found,
                 compact_endpoints=not missing,
             )
-            strict = [one for one in rules if one.order[0] == STRICT]
+            strict = [finding for finding in rules if finding.order[0] == STRICT]
             messages = self._check_rules(later)
             rules = [*strict, *select(messages, Finding)]
             created = select(messages, CreatedNodes)
@@ -187,19 +187,21 @@ class BulkLoad:
         )
 
     def _find_endpoints(self, view: View) -> frozenset[TableKey]:
-        """Look for endpoints where that needs no shuffle; name the edge tables all of whose endpoints exist."""
-        found = self.checked.endpoints_found
-        key_plan = self._make_key_plan(view, endpoints_found=found)
-        edges = [one for one in key_plan.edges() if key_plan.where_endpoints(one) is Where.TASK]
+        """Look for endpoints where that needs no shuffle; return the edge tables all of whose endpoints exist."""
+        endpoints_found = self.checked.endpoints_found
+        key_plan = self._make_key_plan(view, endpoints_found=endpoints_found)
+        edges = [edge for edge in key_plan.edges() if key_plan.where_endpoints(edge) is Where.TASK]
         if not edges:
-            return found
+            return endpoints_found
         step = local_endpoints_step(key_plan, self.checked.splits, edges)
-        missing = {one.table_key for one in select(_run(self.runner, step), EndpointsMissing)}
-        return found | frozenset(edge.table_key for edge in edges) - missing
+        missing = {
+            message.table_key for message in select(_run(self.runner, step), EndpointsMissing)
+        }
+        return endpoints_found | frozenset(edge.table_key for edge in edges) - missing
 
     def _resolve_ids(self, key_plan: KeyPlan) -> Sequence[Message]:
-        """Resolve ids: in tasks where the key plan says so, the others in the shuffle."""
-        tables = [one for one in key_plan.tables if key_plan.where_ids(one) is Where.TASK]
+        """Resolve ids in tasks where the key plan says so, the other ids in the shuffle."""
+        tables = [table for table in key_plan.tables if key_plan.where_ids(table) is Where.TASK]
         if not tables:
             return self._run_decide(key_plan)
         resolved = _run(self.runner, local_ids_step(key_plan, self.checked.splits, tables))
@@ -207,7 +209,10 @@ class BulkLoad:
         return [*resolved, *self._run_decide(rest)]
 
     def _check_rules(self, key_plan: KeyPlan) -> Sequence[Message]:
-        """Check the rules; when an endpoint is missing, again with every edge, to name those that miss one."""
+        """Check the rules.
+
+        When an endpoint is missing, check again with every edge, to name the edges without an endpoint.
+        """
         if not key_plan.has_rules:
             return ()
         messages = self._run_decide(key_plan)
@@ -241,7 +246,7 @@ class BulkLoad:
     # ---- writing
 
     def prepare(self, view: View, header: Header) -> Prepared[Mapping[TableKey, int]]:
-        """Decide, stage every table and plan the commit; say how many nodes are created."""
+        """Decide the keys, stage every table and plan the commit; return the number of created nodes."""
         if find_loaded_batch(view, header.batch_id, header.batch_request):
             return Prepared(None, {})
         outcome = self.decide_keys(view)
@@ -251,8 +256,10 @@ class BulkLoad:
             return Prepared(None, {})
         branch = lance_branch(view.branch)
         entries = {table: view.snapshot.entry(table) for table in tables}
-        own = {table: one.at for table, one in entries.items() if one.at.branch == branch}
-        rows = self._write_rows(own, outcome)
+        own_sites = {
+            table: entry.at for table, entry in entries.items() if entry.at.branch == branch
+        }
+        rows = self._write_rows(own_sites, outcome)
         writes = [
             stage_write(
                 self.engine.store.tables,
@@ -269,7 +276,7 @@ class BulkLoad:
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
         type_ = self.spec.type(table)
-        # Nodes that are created beside those of the graph are added, also by an overwrite of edges.
+        # Created nodes are added to the nodes of the graph, also by an overwrite of edges.
         kind = self.spec.kind if table in self.records else DeltaKind.APPEND
         return TableDelta(type=type_, kind=kind, rows=type_.schema.empty_table(), source=rows)
 
@@ -288,9 +295,9 @@ class BulkLoad:
         """Let workers write the rows of some tables as fragments and mark the rows that they replace."""
         written = self._find_kept_fragments(sites)
         rest = {table: at for table, at in sites.items() if table not in written}
-        splits = [one for one in self._list_splits(outcome.created) if one.table_key in rest]
-        ahead = _find_fragments_ahead(splits, rest, outcome)
-        splits = [split for split in splits if split.number not in ahead]
+        splits = [split for split in self._list_splits(outcome.created) if split.table_key in rest]
+        fragments_ahead = _find_fragments_ahead(splits, rest, outcome)
+        splits = [split for split in splits if split.number not in fragments_ahead]
         writes = write_splits(
             splits,
             rest,
@@ -305,73 +312,78 @@ class BulkLoad:
             _run(self.runner, make_stage_step(self.spec, writes, marks)) if writes or marks else ()
         )
         written |= self._collect_fragments(
-            rest, select(messages, WroteFragments), len(writes), ahead.values()
+            rest, select(messages, WroteFragments), len(writes), fragments_ahead.values()
         )
         marked = collect_marks(select(messages, MarkedRows), len(marks))
-        found = {table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites}
-        for table, rows in found.items():
+        written_rows = {
+            table: WrittenRows(tuple(written[table]), tuple(marked[table])) for table in sites
+        }
+        for table, rows in written_rows.items():
             self._require_counts(table, rows, outcome)
-        return found
+        return written_rows
 
     def _takes_over(self, table: TableKey, outcome: KeyOutcome) -> bool:
         return self.engine.store.tables.takes_over(count_rows(outcome.replaced, table))
 
     def _list_splits(self, created: Sequence[CreatedNodes]) -> list[Split]:
-        """The splits of the input and of created rows, those of one table together."""
+        """List the splits of the input and of created rows, ordered by table."""
         first = 1 + max((split.number for split in self.checked.splits), default=0)
-        more = (
+        created_splits = (
             Split(
                 number=number,
                 source=0,
-                content=Shaped(one.path),
-                table_key=one.table_key,
-                rows=one.rows,
+                content=Shaped(nodes.path),
+                table_key=nodes.table_key,
+                rows=nodes.rows,
             )
-            for number, one in enumerate(created, first)
+            for number, nodes in enumerate(created, first)
         )
-        return sorted((*self.checked.splits, *more), key=lambda one: (one.table_key, one.number))
+        return sorted(
+            (*self.checked.splits, *created_splits),
+            key=lambda split: (split.table_key, split.number),
+        )
 
     def _find_kept_fragments(
         self, sites: Mapping[TableKey, TableAt]
     ) -> dict[TableKey, list[Written]]:
-        """Fragments that an earlier attempt wrote."""
+        """Return the fragments that an earlier attempt wrote."""
         return {
             table: self.appended[at.path, at.branch]
             for table, at in sites.items()
-            # What is created depends on the view; another attempt may need other nodes.
+            # The created nodes depend on the view; another attempt may need other nodes.
             if (at.path, at.branch) in self.appended and table not in self.spec.creates
         }
 
     def _collect_fragments(
         self,
         sites: Mapping[TableKey, TableAt],
-        wrote: Sequence[WroteFragments],
+        messages: Sequence[WroteFragments],
         tasks: int,
         ahead: Iterable[tuple[TableKey, Written]],
     ) -> dict[TableKey, list[Written]]:
-        """Fragments by table, in the order of the input; those of an append are kept for another attempt."""
-        require_all([one.number for one in wrote], range(tasks), "stage")
-        found: dict[TableKey, list[Written]] = {table: [] for table in sites}
+        """Collect fragments by table, in the order of the input; keep the fragments of an append for another attempt."""
+        require_all([message.number for message in messages], range(tasks), "stage")
+        fragments: dict[TableKey, list[Written]] = {table: [] for table in sites}
         for table, written in ahead:
-            found[table].append(written)
-        for one in sorted(wrote, key=lambda one: one.number):
-            found[one.table_key] += one.written
+            fragments[table].append(written)
+        for message in sorted(messages, key=lambda message: message.number):
+            fragments[message.table_key] += message.written
         if self.spec.kind is DeltaKind.APPEND:
-            self.appended |= {(at.path, at.branch): found[table] for table, at in sites.items()}
-        return found
+            self.appended |= {(at.path, at.branch): fragments[table] for table, at in sites.items()}
+        return fragments
 
     @property
     def _share(self) -> int | None:
-        """Into how many parts the splits of a table are put together; None, one split each, when workers are elsewhere."""
+        """The number of workers that share the splits of a table; None, a part for each split, on remote workers."""
         return self.engine.settings.load_concurrency if self.runner.engine == "local" else None
 
     def _require_counts(self, table: TableKey, rows: WrittenRows, outcome: KeyOutcome) -> None:
-        """Every row that counts was written once, every replaced one marked once; else nothing is committed."""
-        brought = self.records.get(table, 0) + outcome.count_created().get(table, 0)
-        expected = brought - count_rows(outcome.superseded, table)
-        actual = sum(one.rows for one in rows.written)
+        """Refuse to commit unless every row that counts was written once, and every replaced row marked once."""
+        incoming = self.records.get(table, 0) + outcome.count_created().get(table, 0)
+        expected = incoming - count_rows(outcome.superseded, table)
+        actual = sum(fragment.rows for fragment in rows.written)
         marked, replaced = (
-            sum(one.rows for one in rows.marked),
+            sum(marks.rows for marks in rows.marked),
             count_rows(outcome.replaced, table),
         )
         if actual != expected or marked != replaced:
@@ -388,27 +400,34 @@ def check(
     splits: Sequence[Split],
     rejects: Rejects | None = None,
 ) -> BulkLoad:
-    """Read an input for the first time; its problems are raised with those of its keys, against a view."""
+    """Read an input for the first time.
+
+    Its problems are raised later, together with the problems of its keys against a view.
+    """
     endpoints = make_reading_check(job, splits)
     step = check_step(job, splits, None if endpoints is None else endpoints.check_reading)
     messages = _run(runner, step)
     lines = select(messages, SplitLines)
-    require_all([one.split for one in lines], [split.number for split in splits], "check")
+    require_all([message.split for message in lines], [split.number for split in splits], "check")
     inputs, findings = map_inputs(splits, lines), select(messages, Finding)
     counts = select(messages, SplitCount)
     by_table: defaultdict[TableKey, list[SplitCount]] = defaultdict(list)
-    for one in counts:
-        by_table[one.table_key].append(one)
+    for count in counts:
+        by_table[count.table_key].append(count)
     checked = Checked(
         splits=list_shaped_splits(splits, counts),
-        records={key: sum(one.rows for one in by_table[key]) for key in sorted(by_table)},
-        distinct_ids=frozenset(key for key, own in by_table.items() if are_distinct(own)),
-        endpoints_found=frozenset(
-            key for key, own in by_table.items() if all(one.endpoints_found for one in own)
+        records={key: sum(count.rows for count in by_table[key]) for key in sorted(by_table)},
+        distinct_ids=frozenset(
+            key for key, table_counts in by_table.items() if are_distinct(table_counts)
         ),
-        reads=[one for one in findings if one.phase is Phase.READ],
-        ids=[one for one in findings if one.phase is Phase.IDS],
-        values=[one for one in findings if one.phase is Phase.RULES],
+        endpoints_found=frozenset(
+            key
+            for key, table_counts in by_table.items()
+            if all(count.endpoints_found for count in table_counts)
+        ),
+        reads=[finding for finding in findings if finding.phase is Phase.READ],
+        ids=[finding for finding in findings if finding.phase is Phase.IDS],
+        values=[finding for finding in findings if finding.phase is Phase.RULES],
         inputs=inputs,
     )
     return BulkLoad(engine, job, runner, checked, rejects)
@@ -417,17 +436,20 @@ def check(
 def _find_fragments_ahead(
     splits: Sequence[Split], sites: Mapping[TableKey, TableAt], outcome: KeyOutcome
 ) -> dict[int, tuple[TableKey, Written]]:
-    """Fragments that were written before the load began and stay as they are, by split: all of their rows are new."""
-    found: dict[int, tuple[TableKey, Written]] = {}
+    """Find, by split, the fragments that were written before the load began and stay as they are.
+
+    All rows of such a fragment are new.
+    """
+    fragments: dict[int, tuple[TableKey, Written]] = {}
     for split in splits:
         content, table = split.content, split.table_key
         if table is None or not isinstance(content, CheckedRows) or content.written is None:
             continue
         key, at = (table, split.number), sites[table]
-        beside = (content.at.path, content.at.branch) == (at.path, at.branch)
-        if beside and key not in outcome.superseded and key not in outcome.matched:
-            found[split.number] = (table, content.written)
-    return found
+        is_same_site = (content.at.path, content.at.branch) == (at.path, at.branch)
+        if is_same_site and key not in outcome.superseded and key not in outcome.matched:
+            fragments[split.number] = (table, content.written)
+    return fragments
 
 
 # ---- messages

@@ -1,4 +1,4 @@
-"""The input of a load that was read and found right by itself, in memory or in steps, whichever its size asks for."""
+"""The input of a load after it was read and checked by itself, in memory or in steps, depending on its size."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is asked of a load: how it writes, on which schema, under which name."""
+    """The request of a load: the kind of change, the schema, and the header of the commit."""
 
     kind: DeltaKind
     contract: Contract
@@ -43,15 +43,15 @@ class LoadRequest:
     strict: frozenset[TableKey] = frozenset()
     """Tables that a merge in steps only adds to."""
     rejects: Rejects | None = None
-    """Where all problems go; None when the first of them are enough."""
+    """The destination of all problems; None when the first problems are enough."""
     creates: frozenset[TableKey] = frozenset()
-    """Node tables that get a row for every id that edges name and that is nowhere."""
+    """Node tables that get a row for every id that edges name and that no node has."""
 
     written_ahead: SpilledFrame | None = None
     """A frame whose rows were checked and written before the load began."""
 
     def require_schema(self, view: View) -> None:
-        """Refuse to write what was typed by another schema, or lies beside a branch that is gone."""
+        """Refuse rows that were typed by another schema, or written for a branch that no longer exists."""
         ahead = self.written_ahead
         actual = view.contract.ir_hash
         for expected in (self.contract.ir_hash, *(() if ahead is None else (ahead.schema_hash,))):
@@ -62,24 +62,24 @@ class LoadRequest:
 
 
 class CheckedLoad(Protocol):
-    """An input that was read and found right by itself."""
+    """An input that was read and checked by itself."""
 
     @property
     def records(self) -> Mapping[TableKey, int]:
-        """How many records came for each table."""
+        """The number of records for each table."""
         ...
 
     @property
     def workers(self) -> StageWorkers:
-        """Who writes rows that can be written under the locks only."""
+        """The workers for rows that can be written under the locks only."""
         ...
 
     def require_fit(self, view: View) -> Mapping[TableKey, int]:
-        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
+        """Raise all rules that the load breaks on a view in one error; return the number of nodes that it would create."""
         ...
 
     def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
-        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
+        """Check the input against a view, stage it and plan the commit; return the number of created nodes."""
         ...
 
 
@@ -88,23 +88,23 @@ def check_load(
     engine: Engine,
     load_source: LoadSource,
     request: LoadRequest,
-    choose: Choose | None = None,
-    tell: Tell = tell_nobody,
+    choose_runner: Choose | None = None,
+    report_progress: Tell = tell_nobody,
 ) -> Iterator[tuple[CheckedLoad, RunnerChoice]]:
     """Read the whole source, in memory or in steps; raise with every problem of its records."""
     settings = engine.settings
     load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
     foreign = load_source.foreign
     size = measure(load_source) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
-    choice = choose_here(engine, size) if choose is None else choose(size)
+    choice = choose_here(engine, size) if choose_runner is None else choose_runner(size)
     if engine.read_only and choice.runner is not None:
         choice = RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
     if foreign is None and choice.runner is None:
-        tell(Progress("read", 0, None, Unit.ROWS, 0, 0))
-        read = _in_memory(engine, load_source, request, tell)
-        rows = sum(read.records.values())
-        tell(Progress("read", rows, rows, Unit.ROWS, rows, size.bytes))
-        yield read, choice
+        report_progress(Progress("read", 0, None, Unit.ROWS, 0, 0))
+        checked_load = _in_memory(engine, load_source, request, report_progress)
+        rows = sum(checked_load.records.values())
+        report_progress(Progress("read", rows, rows, Unit.ROWS, rows, size.bytes))
+        yield checked_load, choice
         return
     with keep_heartbeat(
         engine, request.header.operation_id, lingers=choice.engine != "local"
@@ -120,13 +120,16 @@ def check_load(
 def _splits(
     engine: Engine, load_source: LoadSource, size: Size, choice: RunnerChoice, area: str
 ) -> Sequence[Split]:
-    """Splits as the workers of a runner can read them: frames in memory are kept beside the graph for others."""
+    """Cut a source into splits that the workers of a runner can read.
+
+    For workers elsewhere, frames in memory are stored with the graph.
+    """
     if choice.runner is None or (size.foreign is not None and choice.spread is None):
         raise UserInputError(
             "a Spark DataFrame is loaded by Spark, which was not to be used; no changes were made",
             hint="leave out spark=False, or collect the frame first",
         )
-    # Of what is elsewhere the size is not known before it is cut there.
+    # The size of a frame that is elsewhere is not known before the frame is cut there.
     workers = 1 if size.foreign is not None else choice.runner.workers
     grain = grain_of(engine.settings.split_bytes, size.bytes, size.rows, workers)
     spool = partial(spool_stream, store=engine.store, area=area)
@@ -154,39 +157,41 @@ class InMemoryLoad:
     records: Mapping[TableKey, int]
     problems: Violations
     spilled: SpilledProblems | None
-    """The problems before those, when they are many and all of them are asked for."""
+    """The problems before `problems`, when they are many and all problems are requested."""
     tell: Tell
     workers: StageWorkers = ALONE
 
     def require_fit(self, view: View) -> Mapping[TableKey, int]:
-        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
+        """Raise all rules that the load breaks on a view in one error; return the number of nodes that it would create."""
         committed = open_committed_rows(self.engine, view)
         deltas, created = self._complete(view, committed)
-        found = violations(deltas, committed, view.catalog)
-        if found or self.problems:
-            raise self._make_error(found)
+        rule_violations = violations(deltas, committed, view.catalog)
+        if rule_violations or self.problems:
+            raise self._make_error(rule_violations)
         return created
 
     def _complete(
         self, view: View, committed: SnapshotRows
     ) -> tuple[Deltas, Mapping[TableKey, int]]:
-        """The deltas with the nodes that the load creates."""
+        """Return the deltas with the nodes that the load creates."""
         if not self.request.creates:
             return self.deltas, {}
         return create_missing(self.deltas, self.request.creates, committed, view.catalog)
 
-    def _make_error(self, found: Violations) -> OmniError:
-        """The error of the problems of the input and of the rules."""
-        every, rejects = self.problems + found, self.request.rejects
+    def _make_error(self, rule_violations: Violations) -> OmniError:
+        """Make the error of the problems of the input and of the rules."""
+        all_violations, rejects = self.problems + rule_violations, self.request.rejects
         if rejects is None or self.spilled is None:
-            shown = every.problems[:PROBLEMS_SHOWN_MAX]
-            return make_load_error(shown, every.total, (), rejects)
-        rows = chain(self.spilled.read(), tabulate_all(every.problems))
-        shown = (*self.spilled.first, *every.problems[:PROBLEMS_SHOWN_MAX])
-        return make_load_error(shown[:PROBLEMS_SHOWN_MAX], every.total, rows, rejects)
+            first_problems = all_violations.problems[:PROBLEMS_SHOWN_MAX]
+            return make_load_error(first_problems, all_violations.total, (), rejects)
+        rows = chain(self.spilled.read(), tabulate_all(all_violations.problems))
+        first_problems = (*self.spilled.first, *all_violations.problems[:PROBLEMS_SHOWN_MAX])
+        return make_load_error(
+            first_problems[:PROBLEMS_SHOWN_MAX], all_violations.total, rows, rejects
+        )
 
     def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
-        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
+        """Check the input against a view, stage it and plan the commit; return the number of created nodes."""
         self.request.require_schema(view)
         if self.problems:
             self.require_fit(view)
@@ -206,7 +211,7 @@ class InMemoryLoad:
 
 
 def _in_memory(
-    engine: Engine, load_source: LoadSource, request: LoadRequest, tell: Tell
+    engine: Engine, load_source: LoadSource, request: LoadRequest, report_progress: Tell
 ) -> InMemoryLoad:
     intake, spilled = Intake(request.contract.catalog), None
     if request.rejects is not None:
@@ -221,7 +226,7 @@ def _in_memory(
         records=intake.records,
         problems=Violations(tuple(intake.problems), intake.total),
         spilled=spilled,
-        tell=tell,
+        tell=report_progress,
     )
 
 
@@ -238,20 +243,20 @@ class SteppedLoad:
 
     @property
     def records(self) -> Mapping[TableKey, int]:
-        """How many records came for each table."""
+        """The number of records for each table."""
         return self.bulk.records
 
     @property
     def workers(self) -> StageWorkers:
-        """Who writes rows that can be written under the locks only."""
+        """The workers for rows that can be written under the locks only."""
         return StageWorkers(rows=self.bulk)
 
     def require_fit(self, view: View) -> Mapping[TableKey, int]:
-        """Raise with every rule that the load would break on a view; say how many nodes it would create."""
+        """Raise all rules that the load breaks on a view in one error; return the number of nodes that it would create."""
         return self.bulk.decide_keys(view).count_created()
 
     def prepare(self, view: View) -> Prepared[Mapping[TableKey, int]]:
-        """Check the input against a view, stage it and plan the commit; say how many nodes it creates."""
+        """Check the input against a view, stage it and plan the commit; return the number of created nodes."""
         self.request.require_schema(view)
         return self.bulk.prepare(view, self.request.header)
 
@@ -259,7 +264,7 @@ class SteppedLoad:
 def _in_steps(
     engine: Engine, splits: Sequence[Split], request: LoadRequest, choice: RunnerChoice, area: str
 ) -> SteppedLoad:
-    assert choice.runner is not None, "steps have someone to run them"
+    assert choice.runner is not None, "steps need a runner"
     job = LoadSpec(
         location=engine.location,
         process=LoadProcess(engine.store),

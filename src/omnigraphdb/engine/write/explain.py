@@ -1,4 +1,4 @@
-"""How a mutation would go about its work: its statements, and the plans of the matches that they write by."""
+"""The explanation of a mutation: its statements, and the plans of the matches that they write by."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,28 +27,28 @@ def explain_mutation(
 ) -> tuple[str, tuple[Step, ...]]:
     """Name a mutation and list its statements, each with the plan of its match below it; nothing runs."""
     mutation = engine.plans.mutation(view.accepted, source, name)
-    given = StatementValues(params, datetime_of(engine.runtime.now_us()))
-    found = [
+    statement_values = StatementValues(params, datetime_of(engine.runtime.now_us()))
+    steps = [
         step
         for statement in mutation.statements
-        for step in _explain_statement(statement, engine, view, given)
+        for step in _explain_statement(statement, engine, view, statement_values)
     ]
-    return mutation.name, tuple(found)
+    return mutation.name, tuple(steps)
 
 
 def _explain_statement(
-    statement: CheckedStatement, engine: Engine, view: View, given: StatementValues
+    statement: CheckedStatement, engine: Engine, view: View, statement_values: StatementValues
 ) -> Iterator[Step]:
     yield Step(operator=_render(statement), depth=0, notes=tuple(_list_notes(statement)))
     if isinstance(statement.origin, CheckedRead):
-        reader = open_reader(engine, view, statement.origin, given)
+        reader = open_reader(engine, view, statement.origin, statement_values)
         yield from (replace(step, depth=step.depth + 1) for step in explain_steps(reader))
 
 
 def _render(statement: CheckedStatement) -> str:
-    word = _WORDS[type(statement)]
-    listed = ", ".join(one.property for one in _list_assigned(statement))
-    return f"{word} {statement.type_name}" + (f": {listed}" if listed else "")
+    verb = _WORDS[type(statement)]
+    properties = ", ".join(assignment.property for assignment in _list_assigned(statement))
+    return f"{verb} {statement.type_name}" + (f": {properties}" if properties else "")
 
 
 _WORDS = {
@@ -79,4 +79,4 @@ def _list_notes(statement: CheckedStatement) -> Iterator[str]:
     elif isinstance(statement, CheckedUpdate | CheckedDelete):
         yield "every row that satisfies the condition"
     if statement.returning:
-        yield f"returns {', '.join(one.name for one in statement.returning)}"
+        yield f"returns {', '.join(returned.name for returned in statement.returning)}"

@@ -18,7 +18,7 @@ _log = get_logger(__name__)
 
 
 def scratch_area(operation: OperationId) -> str:
-    """The directory of a load's scratch files."""
+    """Return the directory of a load's scratch files."""
     return f"{STAGING_DIR}/{operation}"
 
 
@@ -26,31 +26,31 @@ def scratch_area(operation: OperationId) -> str:
 def keep_heartbeat(
     engine: Engine, operation: OperationId, *, lingers: bool = False
 ) -> Iterator[str]:
-    """Keep a heartbeat and a directory for scratch files, which is yielded, while a load runs; both go at its end.
+    """Keep a heartbeat and a directory for scratch files while a load runs; yield the directory, remove both at the end.
 
     Tasks elsewhere may go on for a while after a load was interrupted: then the heartbeat `lingers` until it expires, so
-    that cleanup spares what they write.
+    that cleanup spares the files that they write.
     """
     area = scratch_area(operation)
     stop = threading.Event()
     _renew(engine, operation)
-    keeper = threading.Thread(
+    thread = threading.Thread(
         target=_keep, args=(engine, operation, stop), name="omnigraph-heartbeat", daemon=True
     )
-    keeper.start()
-    broken_off = False
+    thread.start()
+    interrupted = False
     try:
         yield area
     except BaseException as error:
-        # What a load refuses, it refuses between two steps, when no task runs.
-        broken_off = isinstance(error, EngineError) or not isinstance(error, OmniError)
+        # A load refuses its input between two steps, when no task runs.
+        interrupted = isinstance(error, EngineError) or not isinstance(error, OmniError)
         raise
     finally:
         stop.set()
-        keeper.join()
-        # What cannot be removed now expires; the outcome of the load is decided.
+        thread.join()
+        # A heartbeat that cannot be removed now expires later; the outcome of the load is decided.
         with suppress(StorageError):
-            if broken_off and lingers:
+            if interrupted and lingers:
                 engine.store.objects.delete_prefix(area)
             else:
                 remove_heartbeat(engine.store.objects, operation)
@@ -61,7 +61,7 @@ def _renew(engine: Engine, operation: OperationId) -> None:
 
 
 def write_heartbeat(objects: Objects, operation: OperationId, runtime: Runtime) -> None:
-    """Renew a heartbeat, from whichever process writes for the load."""
+    """Renew a heartbeat, from any process that writes for the load."""
     expires = runtime.now_us() + int(HEARTBEAT_SECONDS * 1_000_000)
     text = json.dumps({"operation_id": operation, "expires_us": expires})
     objects.put(heartbeat_path(operation), text)

@@ -26,7 +26,7 @@ from omnigraphdb.storage.arrow import column
 
 
 def insert(statement: CheckedInsert, mutating: Mutating) -> None:
-    """Insert the rows of a statement; a keyed one replaces the row that has its key."""
+    """Insert the rows of a statement; a keyed row replaces the row that has its key."""
     type_ = mutating.find_type(statement)
     source = mutating.open_origin(statement.origin)
     columns = assign_columns(type_, statement.assignments, source, statement.origin)
@@ -45,8 +45,8 @@ def insert(statement: CheckedInsert, mutating: Mutating) -> None:
 
 def _require_values(type_: TableType, columns: Mapping[str, pa.Array]) -> None:
     """Refuse an insert without a required value, also when a later statement would give one."""
-    for name, one in type_.properties.items():
-        if not one.type.nullable and name not in columns:
+    for name, property_ in type_.properties.items():
+        if not property_.type.nullable and name not in columns:
             raise _refuse_missing(type_, name)
 
 
@@ -61,22 +61,22 @@ def _refuse_missing(type_: TableType, name: str) -> OmniError:
 
 
 def _set_ids(type_: TableType, rows: pa.Table, mutating: Mutating, source: TableSource) -> pa.Table:
-    place = rows.schema.get_field_index("id")
+    column_index = rows.schema.get_field_index("id")
     if isinstance(type_, NodeType) and type_.key is not None:
         ids = _make_key_ids(type_, rows, source)
     elif rows.num_rows == 1:
         ids = pa.array([mutating.runtime.new_id()], pa.string())
     else:
         ids = fresh_ids(mutating.runtime.new_id(), rows.num_rows)
-    return rows.set_column(place, type_.schema.field("id"), ids)
+    return rows.set_column(column_index, type_.schema.field("id"), ids)
 
 
 def _make_key_ids(type_: NodeType, rows: pa.Table, source: TableSource) -> pa.Array:
     ids = key_ids(type_, rows)
     if ids.null_count:
         offset = pc.index(ids.is_null(), True).as_py()
-        where = f", in the row {source.describe(offset)}" if source.rows > 1 else ""
-        message = f"the key of {type_.name} has no finite value{where}"
+        location = f", in the row {source.describe(offset)}" if source.rows > 1 else ""
+        message = f"the key of {type_.name} has no finite value{location}"
         raise data_error([Problem(rule="W04", message=message, table_key=type_.table_key)])
     return ids
 
@@ -87,32 +87,32 @@ def _make_key_ids(type_: NodeType, rows: pa.Table, source: TableSource) -> pa.Ar
 def _insert_absent(
     statement: CheckedInsert, type_: TableType, rows: pa.Table, mutating: Mutating
 ) -> None:
-    """Insert the rows that are not there yet; the others stay as they are, and their ids are returned."""
-    named = _name_rows(type_, rows)
+    """Insert the rows that do not exist yet; the other rows stay as they are, and their ids are returned."""
+    identities = _name_rows(type_, rows)
     existing = _find_existing(statement, type_, rows, mutating)
-    known = pc.index_in(named, value_set=_name_rows(type_, existing))
-    # Of several rows with one name the first creates the entity.
+    existing_offsets = pc.index_in(identities, value_set=_name_rows(type_, existing))
+    # Of several rows with one identity the first creates the entity.
     created = np.zeros(rows.num_rows, dtype=bool)
-    created[first_of_each_id(named).to_numpy()] = True
-    created &= known.is_null().to_numpy(zero_copy_only=False)
+    created[first_of_each_id(identities).to_numpy()] = True
+    created &= existing_offsets.is_null().to_numpy(zero_copy_only=False)
     written = rows.filter(pa.array(created))
     kind = DeltaKind.INSERT if isinstance(type_, EdgeType) else DeltaKind.MERGE
     mutating.pending.put(type_, written, kind)
     mutating.counts.add(type_, written.num_rows)
     if statement.returning:
-        whole = pa.concat_tables([existing, written.select(existing.column_names)])
-        whole = whole.combine_chunks()
-        at = pc.index_in(named, value_set=_name_rows(type_, whole))
-        shown = whole.take(at).append_column(CREATED, pa.array(created))
-        mutating.give_back(statement.returning, shown)
+        all_rows = pa.concat_tables([existing, written.select(existing.column_names)])
+        all_rows = all_rows.combine_chunks()
+        offsets = pc.index_in(identities, value_set=_name_rows(type_, all_rows))
+        returned = all_rows.take(offsets).append_column(CREATED, pa.array(created))
+        mutating.give_back(statement.returning, returned)
 
 
 def _name_rows(type_: TableType, rows: pa.Table) -> pa.Array:
-    """What tells whether two rows are the same: the id of a keyed node, the ends of an edge."""
+    """Return the identity of each row: the id of a keyed node, the ends of an edge."""
     if not isinstance(type_, EdgeType):
         return column(rows, "id")
     start, end = column(rows, "src"), column(rows, "dst")
-    # The length keeps the two ids apart, whatever characters they hold.
+    # The length separates the two ids, for any characters in them.
     length = pc.binary_length(start).cast(pa.string())
     return pc.binary_join_element_wise(length, start, end, ":")
 
@@ -120,32 +120,32 @@ def _name_rows(type_: TableType, rows: pa.Table) -> pa.Array:
 def _find_existing(
     statement: CheckedInsert, type_: TableType, rows: pa.Table, mutating: Mutating
 ) -> pa.Table:
-    """Rows that are there, pending ones first; of parallel edges the one with the least id comes first."""
+    """Return the existing rows, pending rows first; of parallel edges the edge with the least id comes first."""
     names = ["id", *(("src", "dst") if isinstance(type_, EdgeType) else ())]
-    read = walk(tuple(one.expr for one in statement.returning))
-    shown = [one.property for one in read if isinstance(one, PropertyRef)]
-    names = list(dict.fromkeys([*names, *shown]))
-    by = "src" if isinstance(type_, EdgeType) else "id"
-    wanted = pc.unique(column(rows, by))
-    committed = mutating.committed.where(type_.table_key, by, wanted, names).select(names)
+    read = walk(tuple(returned.expr for returned in statement.returning))
+    properties = [reference.property for reference in read if isinstance(reference, PropertyRef)]
+    names = list(dict.fromkeys([*names, *properties]))
+    lookup_name = "src" if isinstance(type_, EdgeType) else "id"
+    values = pc.unique(column(rows, lookup_name))
+    committed = mutating.committed.where(type_.table_key, lookup_name, values, names).select(names)
     pending = mutating.pending.rows(type_).select(names)
-    found = pa.concat_tables([pending, committed.cast(pending.schema)]).combine_chunks()
-    return found.sort_by("id") if by == "src" else found
+    existing = pa.concat_tables([pending, committed.cast(pending.schema)]).combine_chunks()
+    return existing.sort_by("id") if lookup_name == "src" else existing
 
 
 # ---- upsert
 
 
 def upsert(statement: CheckedUpsert, mutating: Mutating) -> None:
-    """Set properties of the nodes that have a key, keep the others, and insert what is not there."""
+    """Set properties of the nodes with the keys of a statement, keep their other properties, and insert missing nodes."""
     type_ = mutating.catalog.nodes[statement.type_name]
     source = mutating.open_origin(statement.origin)
     keys = assign_columns(type_, statement.key, source, statement.origin)
-    named = _set_ids(type_, list_columns(type_, keys, source.rows), mutating, source)
-    before = _find_before(type_, column(named, "id"), mutating)
+    keyed_rows = _set_ids(type_, list_columns(type_, keys, source.rows), mutating, source)
+    before = _find_before(type_, column(keyed_rows, "id"), mutating)
     values = _assign_beside(statement, source, before, mutating)
     columns = {name: column(before, name) for name in before.column_names}
-    columns |= keys | values | {"id": column(named, "id")}
+    columns |= keys | values | {"id": column(keyed_rows, "id")}
     rows = list_columns(type_, columns, source.rows)
     _require_whole(type_, rows)
     written = keep_first(type_, rows)
@@ -157,33 +157,33 @@ def upsert(statement: CheckedUpsert, mutating: Mutating) -> None:
 
 
 def _find_before(type_: NodeType, ids: pa.Array, mutating: Mutating) -> pa.Table:
-    """The rows that have ids, one for each, pending ones before committed ones; NULL where there is none."""
-    wanted = pc.unique(ids)
-    committed = mutating.committed.whole(type_.table_key, wanted)
+    """Return the existing row of every id, pending rows before committed ones; NULL for an id without a row."""
+    unique_ids = pc.unique(ids)
+    committed = mutating.committed.whole(type_.table_key, unique_ids)
     committed = committed.select(type_.schema.names).cast(type_.schema)
-    both = pa.concat_tables([mutating.pending.rows(type_), committed]).combine_chunks()
-    return both.take(pc.index_in(ids, value_set=column(both, "id")))
+    existing = pa.concat_tables([mutating.pending.rows(type_), committed]).combine_chunks()
+    return existing.take(pc.index_in(ids, value_set=column(existing, "id")))
 
 
 def _assign_beside(
     statement: CheckedUpsert, source: TableSource, before: pa.Table, mutating: Mutating
 ) -> dict[str, pa.Array]:
-    """Compute the values of the rows of an origin beside the rows that are there."""
+    """Compute the values of the rows of an origin, with the existing rows at hand."""
     type_ = mutating.catalog.nodes[statement.type_name]
-    beside = [
-        one
-        for one in statement.assignments
+    computed = [
+        assignment
+        for assignment in statement.assignments
         if not isinstance(statement.origin, CheckedRead)
-        or one.property not in source.table.schema.names
+        or assignment.property not in source.table.schema.names
     ]
-    matched = [one for one in statement.assignments if one not in beside]
+    matched = [assignment for assignment in statement.assignments if assignment not in computed]
     return assign_columns(type_, matched, source, statement.origin) | assign_columns(
-        type_, beside, _join_before(source, before)
+        type_, computed, _join_before(source, before)
     )
 
 
 def _join_before(source: TableSource, before: pa.Table) -> TableSource:
-    """The rows that are there, beside the rows of an origin under names that no property has."""
+    """Join the rows of an origin to the existing rows, under names that no property has."""
     table = before
     for name in source.table.column_names:
         if name not in before.column_names:
@@ -193,6 +193,6 @@ def _join_before(source: TableSource, before: pa.Table) -> TableSource:
 
 def _require_whole(type_: TableType, rows: pa.Table) -> None:
     """Refuse a new row without a required value."""
-    for name, one in type_.properties.items():
-        if not one.type.nullable and rows[name].null_count:
+    for name, property_ in type_.properties.items():
+        if not property_.type.nullable and rows[name].null_count:
             raise _refuse_missing(type_, name)

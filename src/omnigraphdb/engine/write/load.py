@@ -1,4 +1,4 @@
-"""Loading: what a source brings becomes one commit, in memory or in steps, whichever its size asks for."""
+"""Loading: the rows of a source become one commit, in memory or in steps, depending on the size of the source."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ KINDS = {
 
 
 def change_kind(mode: str) -> DeltaKind:
-    """The kind of change a mode asks for."""
+    """Return the kind of change of a load mode."""
     if mode not in KINDS:
         raise UserInputError(
             f"load mode '{mode}' is unknown; it is append, merge or overwrite; no changes were made"
@@ -74,11 +74,11 @@ def load(
 ) -> LoadResult:
     """Load records or frames: everything in one commit, or nothing. `dry_run` checks everything and writes nothing.
 
-    A `batch_id` is written once: a load that brings it again writes nothing, one that asks for something else under it
-    is refused. Types in `strict` are only added to when
-    the others are merged. A load with an idempotency key takes effect once; repeated, it gives its first result.
-    Of the types in `create` the load makes every node that its edges name and that is nowhere. `tell` hears of reading,
-    checking, staging and indexing in memory, and of the commit; the runner tells of steps.
+    A `batch_id` is written once: a load that repeats it writes nothing, and a load with another request under it is
+    refused. When the other types are merged, types in `strict` are only added to. A load with an idempotency key takes
+    effect once; repeated, it returns its first result. For the types in `create` the load creates every node that its
+    edges name and that does not exist. `tell` is called with the progress of reading, checking, staging and indexing in
+    memory, and of the commit; the runner reports the progress of steps.
     """
     target = branch_name(branch, "load")
     kind = change_kind(mode)
@@ -92,19 +92,21 @@ def load(
     load_source = identify_source(source, contract.catalog)
     keyed: KeyedRequest | None = None
     batch: Batch | None = None
-    creating = [f"create {name}" for name in create]
+    create_options = [f"create {name}" for name in create]
     if batch_id is not None or (options.key is not None and not dry_run):
         # The rows are a part of the request: they are digested, then loaded.
         load_source = _read_ahead(engine, load_source)
     if options.key is not None and not dry_run:
         condition = () if options.if_commit is None else (options.if_commit,)
-        asked = [mode, from_branch, *strict, *condition, *creating]
-        keyed = _make_request(engine, target, options.actor, options.key, load_source, asked)
-        known = find_replay(engine, keyed)
-        if known is not None:
-            return _replay(engine, known, target, options.actor)
+        request_options = [mode, from_branch, *strict, *condition, *create_options]
+        keyed = _make_request(
+            engine, target, options.actor, options.key, load_source, request_options
+        )
+        replay = find_replay(engine, keyed)
+        if replay is not None:
+            return _replay(engine, replay, target, options.actor)
     if batch_id is not None:
-        batch = _describe_batch(engine, batch_id, load_source, [mode, *strict, *creating])
+        batch = _describe_batch(engine, batch_id, load_source, [mode, *strict, *create_options])
     header = _mint_load_header(engine, options, batch)
     request = LoadRequest(
         kind=kind,
@@ -115,7 +117,7 @@ def load(
         creates=creates,
         written_ahead=_find_written_ahead(load_source),
     )
-    untouched = LoadResult(
+    empty_result = LoadResult(
         uri=engine.uri,
         branch=target,
         base_branch=from_branch,
@@ -125,11 +127,11 @@ def load(
         actor=options.actor,
         commit=None,
     )
-    replayed = _replay_batch(engine, batch, untouched)
+    replayed = _replay_batch(engine, batch, empty_result)
     if replayed is not None:
         return replayed
     with check_load(engine, load_source, request, choose, tell) as (checked_load, choice):
-        done = _describe_checked(untouched, load_source, checked_load, choice)
+        done = _describe_checked(empty_result, load_source, checked_load, choice)
         is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
         if is_empty or dry_run:
             created = _require_fit_at_target(engine, target, from_branch, checked_load, header)
@@ -139,15 +141,15 @@ def load(
         if dry_run:
             return done
         if from_branch is not None:
-            forked = _fork_missing(engine, target, from_branch, checked_load)
-            done = replace(done, branch_created=forked)
+            was_forked = _fork_missing(engine, target, from_branch, checked_load)
+            done = replace(done, branch_created=was_forked)
         written = _commit_checked(engine, keyed, header, checked_load, done, tell)
     if isinstance(written, Replay):
         return _replay(engine, written, target, options.actor)
     done = _add_created(done, written.outcome)
     if written.commit is None:
         # A rival may have loaded the batch meanwhile.
-        return _replay_batch(engine, batch, untouched) or done
+        return _replay_batch(engine, batch, empty_result) or done
     tell(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
     pending = after_commit(
         engine,
@@ -171,9 +173,11 @@ def _mint_load_header(engine: Engine, options: WriteOptions, batch: Batch | None
     )
 
 
-def _replay_batch(engine: Engine, batch: Batch | None, untouched: LoadResult) -> LoadResult | None:
-    """The result of a load whose batch was loaded before, if it was."""
-    target = BranchName(untouched.branch)
+def _replay_batch(
+    engine: Engine, batch: Batch | None, empty_result: LoadResult
+) -> LoadResult | None:
+    """Return the result of a load whose batch was loaded before; None for a new batch."""
+    target = BranchName(empty_result.branch)
     if batch is None or not _is_there(engine, target):
         return None
     commit = find_loaded_batch(engine.view(target), batch.id, batch.request, batch.tables)
@@ -183,18 +187,18 @@ def _replay_batch(engine: Engine, batch: Batch | None, untouched: LoadResult) ->
     note = f"{reason}, in commit {commit.id}; nothing was written"
     warn_caller(note)
     return replace(
-        untouched, commit=view_commit(commit), replayed=True, reason=reason, notes=(note,)
+        empty_result, commit=view_commit(commit), replayed=True, reason=reason, notes=(note,)
     )
 
 
 def _describe_checked(
-    untouched: LoadResult,
+    empty_result: LoadResult,
     load_source: LoadSource,
     checked_load: CheckedLoad,
     choice: RunnerChoice,
 ) -> LoadResult:
     return replace(
-        untouched,
+        empty_result,
         tables={str(key): rows for key, rows in checked_load.records.items()},
         engine=choice.engine,
         reason=choice.reason,
@@ -214,8 +218,8 @@ def _require_fit_at_target(
     header: Header,
 ) -> Mapping[TableKey, int]:
     """Raise the problems of a load that writes nothing: an input without records may still name unknown columns."""
-    there = _is_there(engine, target)
-    view = engine.view(target if there else branch_name(base or target, "load"))
+    exists = _is_there(engine, target)
+    view = engine.view(target if exists else branch_name(base or target, "load"))
     require_expected(header, view)
     return checked_load.require_fit(view)
 
@@ -226,11 +230,11 @@ def _commit_checked(
     header: Header,
     checked_load: CheckedLoad,
     done: LoadResult,
-    tell: Tell,
+    report_progress: Tell,
 ) -> Done[Mapping[TableKey, int]] | Replay:
     def prepare(view: View) -> Prepared[Mapping[TableKey, int]]:
         prepared = checked_load.prepare(view)
-        tell(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
+        report_progress(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
         return prepared
 
     return attempt_once(
@@ -255,11 +259,11 @@ def _make_request(
     actor: str | None,
     key: str,
     load_source: LoadSource,
-    asked: list[str | None],
+    request_options: list[str | None],
 ) -> KeyedRequest:
     settings = engine.settings
     content = digest_source(load_source, settings.small_work_bytes, settings.small_work_rows)
-    return make_request(Verb.LOAD, target, actor, key, asked=asked, content=content)
+    return make_request(Verb.LOAD, target, actor, key, asked=request_options, content=content)
 
 
 def _make_receipt(done: LoadResult) -> Receipt:
@@ -275,13 +279,13 @@ def _make_receipt(done: LoadResult) -> Receipt:
     }
 
 
-def _replay(engine: Engine, known: Replay, target: BranchName, actor: str | None) -> LoadResult:
-    facts = {**known.receipt, "notes": tuple(known.receipt["notes"])}
+def _replay(engine: Engine, replay: Replay, target: BranchName, actor: str | None) -> LoadResult:
+    facts = {**replay.receipt, "notes": tuple(replay.receipt["notes"])}
     return LoadResult(
         uri=engine.uri,
         branch=target,
         actor=actor,
-        commit=view_commit(known.commit),
+        commit=view_commit(replay.commit),
         replayed=True,
         **facts,
     )
@@ -317,7 +321,7 @@ def _refuse_empty(load_source: LoadSource) -> UserInputError:
 def _fork_missing(
     engine: Engine, target: BranchName, base: BranchName, checked_load: CheckedLoad
 ) -> bool:
-    """Fork the target from its base when it is not there yet and the load will fit there."""
+    """Fork the target from its base if the target does not exist yet and the load fits there."""
     if _is_there(engine, target):
         return False
     new_branch_name(target, "load")
@@ -331,15 +335,15 @@ def _is_there(engine: Engine, branch: BranchName) -> bool:
 
 
 def _describe_batch(
-    engine: Engine, batch_id: str, load_source: LoadSource, asked: Sequence[str | None]
+    engine: Engine, batch_id: str, load_source: LoadSource, request_options: Sequence[str | None]
 ) -> Batch:
-    """Digest what a batch asks for: options, types and content; rows of Spark count by their type alone.
+    """Digest the request of a batch: options, types and content; rows of Spark count by their type alone.
 
-    The branch is not a part of it: a fork knows the batches of its base.
+    The branch is not a part of the request: a fork knows the batches of its base.
     """
     settings = engine.settings
     content = digest_source(load_source, settings.small_work_bytes, settings.small_work_rows)
-    text = json.dumps([list(asked), sorted(content)])
+    text = json.dumps([list(request_options), sorted(content)])
     return Batch(
         id=batch_id,
         request=hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest(),

@@ -20,39 +20,44 @@ from omnigraphdb.manifest.view import View
 def open_matches(
     engine: Engine,
     view: View,
-    given: StatementValues,
+    statement_values: StatementValues,
     committed: SnapshotRows,
 ) -> Callable[[CheckedRead], pa.Table]:
-    """Give what runs the matches of a mutation on a view; the tables they read must not move before the publish."""
+    """Return the function that runs the matches of a mutation on a view.
+
+    The tables that the matches read must not change before the publish.
+    """
 
     def run_match(read: CheckedRead) -> pa.Table:
         committed.consulted.update(list_tables(read, view.catalog))
-        return run(open_reader(engine, view, read, given))
+        return run(open_reader(engine, view, read, statement_values))
 
     return run_match
 
 
-def open_reader(engine: Engine, view: View, read: CheckedRead, given: StatementValues) -> Reader:
+def open_reader(
+    engine: Engine, view: View, read: CheckedRead, statement_values: StatementValues
+) -> Reader:
     """Plan a match, to be read from a view."""
     tables, cache = engine.store.tables, engine.cache
     return Reader(
         plan=engine.plans.match(view.accepted, read),
         snapshot=open_snapshot(view.catalog, view.snapshot, NO_NAMES, tables, cache),
-        params=given.params,
+        params=statement_values.params,
         embedder=engine.embedder,
         traversal=engine.traversal,
-        now=given.now,
+        now=statement_values.now,
     )
 
 
 def list_tables(read: CheckedRead, catalog: Catalog) -> set[TableKey]:
-    """The tables that a match reads: of its variables, of its edges, and of the nodes at their ends."""
-    found = {table for one in read.variables.values() for table in one.tables}
+    """List the tables that a match reads: of its variables, of its edges, and of the nodes at their ends."""
+    tables = {table for variable in read.variables.values() for table in variable.tables}
     for pattern in read.patterns:
         for name in _list_edges(pattern):
             edge = catalog.edges[name]
-            found |= {edge.table_key, node_key(edge.source), node_key(edge.target)}
-    return found
+            tables |= {edge.table_key, node_key(edge.source), node_key(edge.target)}
+    return tables
 
 
 def _list_edges(pattern: Pattern) -> Iterator[str]:

@@ -23,18 +23,18 @@ _ENDS = ("src", "dst")
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Where rows are looked for: committed ones, pending ones, and the values that conditions compare them with."""
+    """The committed and the pending rows that a condition searches, and the values that it compares them with."""
 
     committed: SnapshotRows
     pending: Accumulator
     given: StatementValues
 
     def find_rows(self, type_: TableType, where: Condition) -> pa.Table:
-        """Whole rows that satisfy a condition."""
+        """Return the whole rows that satisfy a condition."""
         tests = _split(_spell_ends(where, self.given))
         names = type_.schema.names
-        found = self._read_committed(type_, tests, names)
-        committed = found.select(names).cast(type_.schema)
+        rows = self._read_committed(type_, tests, names)
+        committed = rows.select(names).cast(type_.schema)
         pending = self.pending.rows(type_)
         if not pending.num_rows:
             return committed
@@ -43,23 +43,23 @@ class Matching:
         return pa.concat_tables([self._keep(pending, tests), visible])
 
     def find_ids(self, type_: TableType, where: Condition) -> pa.Array:
-        """Ids of committed rows that satisfy a condition."""
+        """Return the ids of committed rows that satisfy a condition."""
         tests = _split(_spell_ends(where, self.given))
         return column(self._read_committed(type_, tests, ["id"]), "id")
 
     def _read_committed(
         self, type_: TableType, tests: Sequence[Condition], names: Sequence[str]
     ) -> pa.Table:
-        """Columns of committed rows; storage finds them where it compares as we do."""
+        """Read columns of committed rows; storage filters rows where it compares values as the evaluator does."""
         for test in tests:
-            wanted = self._find_id(type_, test)
-            if wanted is not None:
-                rest = [one for one in tests if one is not test]
-                return self._keep(self._look_up(type_, wanted, names, rest), rest)
+            ids = self._find_id(type_, test)
+            if ids is not None:
+                rest = [other for other in tests if other is not test]
+                return self._keep(self._look_up(type_, ids, names, rest), rest)
         pairs = [(test, render_filter(test, self.given.of)) for test in tests]
-        pushed = [text for _, text in pairs if text is not None]
+        filters = [text for _, text in pairs if text is not None]
         rest = [test for test, text in pairs if text is None]
-        filter = " and ".join(f"({text})" for text in pushed) if pushed else None
+        filter = " and ".join(f"({text})" for text in filters) if filters else None
         rows = self.committed.matching(type_.table_key, _list_needed(names, rest), filter)
         return self._keep(rows, rest).select(list(names))
 
@@ -71,11 +71,15 @@ class Matching:
         return self.committed.where(type_.table_key, "id", ids, _list_needed(names, rest))
 
     def _find_id(self, type_: TableType, test: Condition) -> pa.Array | None:
-        """The id that a test asks for, if equality on its property is equality on the id."""
+        """Return the id that a test requires, if equality on its property is equality on the id."""
         match test:
-            case Compare(left=PropertyRef() as one, op="=", right=Const() | ParamRef() as fixed):
+            case Compare(
+                left=PropertyRef() as reference, op="=", right=Const() | ParamRef() as fixed
+            ):
                 value = self.given.of(fixed)
-                if _is_identity(type_, one.property) and (value is None or isinstance(value, str)):
+                if _is_identity(type_, reference.property) and (
+                    value is None or isinstance(value, str)
+                ):
                     return pa.array([] if value is None else [value], pa.string())
             case _:
                 pass
@@ -86,8 +90,8 @@ class Matching:
         for test in tests:
             if not rows.num_rows:
                 break
-            holds = truth(test, TableSource(table=rows, given=self.given))
-            rows = rows.filter(pc.fill_null(holds, False))
+            is_true = truth(test, TableSource(table=rows, given=self.given))
+            rows = rows.filter(pc.fill_null(is_true, False))
         return rows
 
 
@@ -96,8 +100,10 @@ def _split(where: Condition) -> tuple[Condition, ...]:
 
 
 def _list_needed(names: Sequence[str], tests: Sequence[Condition]) -> list[str]:
-    """The columns that are asked for, and those that tests read."""
-    read = (one.property for one in walk(tuple(tests)) if isinstance(one, PropertyRef))
+    """List the requested columns, and the columns that tests read."""
+    read = (
+        reference.property for reference in walk(tuple(tests)) if isinstance(reference, PropertyRef)
+    )
     return list(dict.fromkeys([*names, "id", *read]))
 
 
@@ -106,18 +112,18 @@ def _is_identity(type_: TableType, name: str) -> bool:
     return is_key and type_.properties[name].type.scalar is Scalar.STRING
 
 
-def _spell_ends(where: Condition, given: StatementValues) -> Condition:
+def _spell_ends(where: Condition, statement_values: StatementValues) -> Condition:
     """Replace values of keys that ends of edges are compared with by the ids that they stand for."""
     keyed: dict[int, Const] = {}
-    for one in walk(where):
-        if not isinstance(one, Compare) or not isinstance(one.left, PropertyRef):
+    for test in walk(where):
+        if not isinstance(test, Compare) or not isinstance(test.left, PropertyRef):
             continue
-        fixed = one.right
+        fixed = test.right
         is_fixed = isinstance(fixed, ParamRef | Now) and not fixed.type.is_text
-        if one.left.property in _ENDS and one.left.type.is_text and is_fixed:
+        if test.left.property in _ENDS and test.left.type.is_text and is_fixed:
             assert isinstance(fixed, ParamRef | Now)
-            text = key_text(given.of(fixed), fixed.type)
-            keyed[id(fixed)] = Const(value=text, type=one.left.type)
+            text = key_text(statement_values.of(fixed), fixed.type)
+            keyed[id(fixed)] = Const(value=text, type=test.left.type)
     if not keyed:
         return where
     return change_part(where, Change(fixed=lambda leaf: keyed.get(id(leaf), leaf)))

@@ -60,9 +60,9 @@ def mutate(
     engine.require_writable("mutate")
     target = branch_name(branch, "mutate")
     request = None if dry_run else _make_request(target, source, name, params, options)
-    known = find_replay(engine, request)
-    if known is not None:
-        return _replay(known, target, options.actor)
+    replay = find_replay(engine, request)
+    if replay is not None:
+        return _replay(replay, target, options.actor)
     compiled = _compile_mutation(engine, source, name)
     values = bind_arguments(compiled, params)
     now = datetime_of(engine.runtime.now_us() // 1000 * 1000)
@@ -106,26 +106,31 @@ def _make_request(
 ) -> KeyedRequest | None:
     if options.key is None:
         return None
-    # The condition is named where there is none, too: digests that are stored have it.
-    asked = {"text": source.text, "name": name, "params": params, "if_commit": options.if_commit}
-    return make_request(Verb.MUTATE, target, options.actor, options.key, **asked)
+    # The condition is included also when it is None: stored digests include it.
+    request_parts = {
+        "text": source.text,
+        "name": name,
+        "params": params,
+        "if_commit": options.if_commit,
+    }
+    return make_request(Verb.MUTATE, target, options.actor, options.key, **request_parts)
 
 
 def _prepare(
     engine: Engine,
     view: View,
     mutation: CheckedMutation,
-    given: StatementValues,
+    statement_values: StatementValues,
     header: Header | None,
 ) -> Prepared[Counts]:
-    """Run the statements on a view, and plan the write; without a header they are checked alone."""
+    """Run the statements on a view, and plan the write; without a header they are only checked."""
     committed = open_committed_rows(engine, view)
     mutating = Mutating(
         catalog=view.catalog,
         committed=committed,
-        given=given,
+        given=statement_values,
         runtime=engine.runtime,
-        run_match=open_matches(engine, view, given, committed),
+        run_match=open_matches(engine, view, statement_values, committed),
     )
     deltas = run_statements(mutation, mutating)
     if header is None:
@@ -146,23 +151,23 @@ def _make_receipt(mutation: CheckedMutation, counts: Counts) -> Receipt:
     if not mutation.returning:
         return facts
     return facts | {
-        "columns": [one.name for one in mutation.returning],
+        "columns": [column.name for column in mutation.returning],
         "rows": _spell_rows(mutation.returning, counts.returned),
     }
 
 
 def _spell_rows(columns: Sequence[Column], returned: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """Spell what statements return as JSON-shaped values, one statement after the other."""
-    found: list[dict[str, Any]] = []
-    names = [one.name for one in columns]
+    """Render the rows that statements return as JSON-shaped values, one statement after the other."""
+    rows: list[dict[str, Any]] = []
+    names = [column.name for column in columns]
     for table in returned:
-        spelled = [json_column(table[one.name], one.type) for one in columns]
-        found += [dict(zip(names, row, strict=True)) for row in zip(*spelled, strict=True)]
-    return found
+        json_columns = [json_column(table[column.name], column.type) for column in columns]
+        rows += [dict(zip(names, row, strict=True)) for row in zip(*json_columns, strict=True)]
+    return rows
 
 
 def _make_kept_receipt(mutation: CheckedMutation, counts: Counts) -> Receipt:
-    """The receipt that the manifest keeps for a repetition: it refuses to keep much."""
+    """Make the receipt that the manifest stores for a repetition; refuse a receipt that is too large."""
     receipt = _make_receipt(mutation, counts)
     size = len(json.dumps(receipt)) if mutation.returning else 0
     if size > RETURNED_BYTES_KEPT_MAX:
@@ -180,18 +185,18 @@ def _only_inserts(mutation: CheckedMutation) -> bool:
     return inserts and not mutation.matches
 
 
-def _replay(known: Replay, target: BranchName, actor: str | None) -> MutationResult:
+def _replay(replay: Replay, target: BranchName, actor: str | None) -> MutationResult:
     return MutationResult(
         branch=target,
         actor=actor,
-        commit=view_commit(known.commit),
+        commit=view_commit(replay.commit),
         replayed=True,
-        **known.receipt,
+        **replay.receipt,
     )
 
 
 def _compile_mutation(engine: Engine, source: Source, name: str | None) -> CheckedMutation:
-    """Compile against the schema that is known: a bad mutation is refused before anything is asked of the store."""
+    """Compile against the cached schema, so that a bad mutation is refused before any request to the store."""
     cached = engine.contracts.cached
     if cached is not None:
         try:

@@ -1,4 +1,4 @@
-"""One mutation while its statements run: what they read, what is pending, and what they report."""
+"""A mutation while its statements run: the rows that they read, the pending rows, and the rows that they return."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -26,12 +26,12 @@ from omnigraphdb.runtime import Runtime
 from omnigraphdb.values import dataclass
 
 ONE_ROW = pa.table({"#row": pa.nulls(1)})
-"""What a statement without an origin takes its values from."""
+"""The row that a statement without an origin takes its values from."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """How many entities the statements touched, and the rows that they return."""
+    """The number of entities that the statements touched, and the rows that they return."""
 
     nodes: int = 0
     edges: int = 0
@@ -60,17 +60,17 @@ class Mutating:
 
     @property
     def matching(self) -> Matching:
-        """Where conditions look for rows."""
+        """The rows that conditions search."""
         return Matching(self.committed, self.pending, self.given)
 
     def find_type(self, statement: CheckedStatement) -> TableType:
-        """The type that a statement writes."""
+        """Return the type that a statement writes."""
         if statement.kind is VariableKind.NODE:
             return self.catalog.nodes[statement.type_name]
         return self.catalog.edges[statement.type_name]
 
     def open_origin(self, origin: Origin | None) -> TableSource:
-        """The rows that a statement takes its values from: of a match, of a list, or one."""
+        """Return the rows that a statement takes its values from: of a match, of a list, or a single row."""
         if origin is None:
             rows = ONE_ROW
         elif isinstance(origin, CheckedRead):
@@ -81,20 +81,20 @@ class Mutating:
         return TableSource(table=rows, given=self.given)
 
     def _list_items(self, origin: ParamRef) -> pa.Table:
-        """The items of a list parameter, under the names that the checker gave them."""
-        found = self.given.params.get(origin.name)
-        if isinstance(found, pa.Table):
-            return found.rename_columns([f"#{name}" for name in found.column_names])
-        items = found if isinstance(found, tuple) else ()
+        """Return the items of a list parameter, under the names that the checker gave them."""
+        argument = self.given.params.get(origin.name)
+        if isinstance(argument, pa.Table):
+            return argument.rename_columns([f"#{name}" for name in argument.column_names])
+        items = argument if isinstance(argument, tuple) else ()
         return pa.table({ITEM: to_arrow(items, item_type(origin.type))})
 
     def give_back(self, columns: Sequence[Column], rows: pa.Table) -> None:
-        """Return what was asked for of written rows, in their order."""
+        """Return the requested columns of written rows, in their order."""
         if not columns:
             return
         source = TableSource(table=rows, given=self.given)
         arrays = []
-        for one in columns:
-            assert isinstance(one.expr, Operand), "the checker lets no ranking pass"
-            arrays.append(evaluate(one.expr, source).cast(one.type.arrow))
-        self.counts.returned.append(pa.table(arrays, names=[one.name for one in columns]))
+        for column in columns:
+            assert isinstance(column.expr, Operand), "the checker lets no ranking pass"
+            arrays.append(evaluate(column.expr, source).cast(column.type.arrow))
+        self.counts.returned.append(pa.table(arrays, names=[column.name for column in columns]))

@@ -20,7 +20,7 @@ from omnigraphdb.storage.counters import carry_context
 
 
 def open_committed_rows(engine: Engine, view: View) -> SnapshotRows:
-    """The rows of a view, for rules to look at."""
+    """Open the rows of a view for the checks of rules."""
     cached_ids = view.ids if isinstance(view, CandidateView) else engine.cached_ids
     return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, cached_ids=cached_ids)
 
@@ -31,17 +31,17 @@ def prepare_deltas(
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
     header: Header,
-    tell: Tell = tell_nobody,
+    report_progress: Tell = tell_nobody,
     make_error: Callable[[Violations], OmniError] = Violations.error,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if deltas.is_empty or find_loaded_batch(view, header.batch_id, header.batch_request):
         return None
     rows = sum(map(_count_rows, deltas))
-    tell(Progress("check", 0, rows, Unit.ROWS, 0))
+    report_progress(Progress("check", 0, rows, Unit.ROWS, 0))
     check_deltas(view, deltas, committed, make_error)
-    tell(Progress("check", rows, rows, Unit.ROWS, rows))
-    writes = _stage_all(view, deltas, committed, workers, tell)
+    report_progress(Progress("check", rows, rows, Unit.ROWS, rows))
+    writes = _stage_all(view, deltas, committed, workers, report_progress)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
@@ -54,10 +54,10 @@ def check_deltas(
     committed: SnapshotRows,
     make_error: Callable[[Violations], OmniError] = Violations.error,
 ) -> None:
-    """Refuse a write that breaks a rule, with every broken one."""
-    found = violations(deltas, committed, view.catalog)
-    if found:
-        raise make_error(found)
+    """Refuse a write that breaks a rule; the error names every broken rule."""
+    rule_violations = violations(deltas, committed, view.catalog)
+    if rule_violations:
+        raise make_error(rule_violations)
 
 
 def _stage_all(
@@ -65,7 +65,7 @@ def _stage_all(
     deltas: Deltas,
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
-    tell: Tell,
+    report_progress: Tell,
 ) -> tuple[TableWrite, ...]:
     """Stage tables in parallel; a table that must be forked first is staged under the locks."""
 
@@ -74,17 +74,24 @@ def _stage_all(
         is_new = delta.kind is DeltaKind.MERGE and committed.holds_none_of(
             entry.table_key, delta.ids
         )
-        found = replace(delta, is_new=True) if is_new else delta
-        return stage_write(committed.tables, entry, view.branch, found)
+        staged_delta = replace(delta, is_new=True) if is_new else delta
+        return stage_write(committed.tables, entry, view.branch, staged_delta)
 
-    every = list(deltas)
-    if len(every) == 1:
-        writes = [stage(delta) for delta in track_tables(tell, "stage", every, _count_rows)]
+    all_deltas = list(deltas)
+    if len(all_deltas) == 1:
+        writes = [
+            stage(delta)
+            for delta in track_tables(report_progress, "stage", all_deltas, _count_rows)
+        ]
     else:
         # This thread only waits: as many tables are staged at once as the pool has threads.
-        waiting = {n: workers.submit(carry_context(stage), delta) for n, delta in enumerate(every)}
-        numbers = track_tables(tell, "stage", range(len(every)), lambda n: _count_rows(every[n]))
-        writes = [waiting[number].result() for number in numbers]
+        futures = {
+            n: workers.submit(carry_context(stage), delta) for n, delta in enumerate(all_deltas)
+        }
+        numbers = track_tables(
+            report_progress, "stage", range(len(all_deltas)), lambda n: _count_rows(all_deltas[n])
+        )
+        writes = [futures[number].result() for number in numbers]
     return tuple(write for write in writes if write is not None)
 
 

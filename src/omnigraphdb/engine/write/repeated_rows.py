@@ -18,22 +18,22 @@ def keep_first(type_: TableType, rows: pa.Table) -> pa.Table:
         return rows
     order = pc.sort_indices(ids)
     ordered = ids.take(order)
-    again = pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
-    repeated = np.flatnonzero(again.to_numpy(zero_copy_only=False))
+    is_repeated = pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
+    repeated = np.flatnonzero(is_repeated.to_numpy(zero_copy_only=False))
     for name in rows.column_names:
         values = column(rows, name).take(order)
         before, after = values.take(pa.array(repeated)), values.take(pa.array(repeated + 1))
         different = np.flatnonzero(differs(before, after))
         if len(different):
-            at = int(repeated[different[0]])
-            raise _refuse(type_, ordered[at].as_py(), name, values.slice(at, 2))
+            offset = int(repeated[different[0]])
+            raise _refuse(type_, ordered[offset].as_py(), name, values.slice(offset, 2))
     return rows.take(first_of_each_id(ids))
 
 
 def _refuse(type_: TableType, identity: str, name: str, values: pa.Array) -> OmniError:
-    one, other = values.to_pylist()
+    first, second = values.to_pylist()
     message = (
-        f"{type_.name} '{identity}' is matched several times, and '{name}' would be both {one!r} and {other!r};"
+        f"{type_.name} '{identity}' is matched several times, and '{name}' would be both {first!r} and {second!r};"
         " a statement writes every entity once"
     )
     return data_error(

@@ -1,4 +1,4 @@
-"""Who does a load: this process in memory, this process in steps, or Spark."""
+"""The choice of a runner for a load: this process in memory, this process in steps, or Spark."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,30 +17,30 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunnerChoice:
-    """Who does a load and why; without a runner it is done in memory. `spread` cuts frames that are elsewhere."""
+    """The runner of a load, and the reason; None stands for a load in memory. `spread` cuts frames that are elsewhere."""
 
     runner: Runner | None
     reason: str
     spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
     index_workers: Workers | None = None
-    """Who builds the indexes that follow the load; None stands for this process."""
+    """The workers that build indexes after the load; None stands for this process."""
     held_ids_max: int = CACHED_IDS_ROWS
-    """How many ids one task holds in memory."""
+    """The number of ids that one task holds in memory."""
     one_task_ids_max: int = CACHED_IDS_ROWS
-    """How many incoming ids in no order one task resolves alone."""
+    """The number of unordered incoming ids that one task resolves alone."""
     indexed_rows_max: int | None = None
     """Rows of a table whose indexes are built after the load; those of larger tables are left pending."""
     adjacency_bytes_max: int | None = None
-    """Memory in which the adjacencies of written edge tables are built after the load; of larger ones none is built."""
+    """Memory in which the adjacencies of written edge tables are built after the load; larger adjacencies are not built."""
 
     @property
     def engine(self) -> str:
-        """What the report says."""
+        """The engine that the report names."""
         return "local" if self.runner is None else self.runner.engine
 
 
 Choose = Callable[[Size], RunnerChoice]
-"""Chooses by size; of what comes once, that is what was read ahead."""
+"""Chooses by size; the size of a stream is the size of its part that was read ahead."""
 
 
 def choose_here(engine: Engine, size: Size) -> RunnerChoice:
@@ -59,6 +59,6 @@ def is_large(engine: Engine, size: Size) -> bool:
 
 
 def spell_size(size: Size) -> str:
-    """A size in words."""
+    """Render a size in words."""
     rows = f" and {size.rows} rows" if size.rows else ""
     return f"{size.bytes} bytes{rows} of input"

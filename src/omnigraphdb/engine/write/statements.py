@@ -55,7 +55,7 @@ def _update(statement: CheckedUpdate, mutating: Mutating) -> None:
 
 
 def _update_where(statement: CheckedUpdate, type_: TableType, mutating: Mutating) -> pa.Table:
-    """The rows that satisfy the condition, with what is assigned."""
+    """Return the rows that satisfy the condition, with the assigned values."""
     for assign in statement.assignments:
         if isinstance(assign.value, AssignedValue):
             # A value that no row could take is refused also when no row matches.
@@ -71,24 +71,24 @@ def _update_where(statement: CheckedUpdate, type_: TableType, mutating: Mutating
 def _update_matched(
     statement: CheckedUpdate, origin: CheckedRead, type_: TableType, mutating: Mutating
 ) -> pa.Table:
-    """The entities that a match found, with what is assigned to each."""
+    """Return the entities that a match found, with the values that are assigned to each."""
     source = mutating.open_origin(origin)
-    present = column(source.table, TARGET).is_valid()
-    source = TableSource(table=source.table.filter(present), given=mutating.given)
+    is_present = column(source.table, TARGET).is_valid()
+    source = TableSource(table=source.table.filter(is_present), given=mutating.given)
     columns = assign_columns(type_, statement.assignments, source, origin)
     images = pa.table({"id": column(source.table, TARGET), **columns})
     images = keep_first(type_, images)
     ids = column(images, "id")
-    whole = mutating.committed.whole(type_.table_key, ids)
-    whole = whole.select(type_.schema.names).cast(type_.schema)
-    rows = whole.take(pc.index_in(ids, value_set=column(whole, "id")))
+    committed_rows = mutating.committed.whole(type_.table_key, ids)
+    committed_rows = committed_rows.select(type_.schema.names).cast(type_.schema)
+    rows = committed_rows.take(pc.index_in(ids, value_set=column(committed_rows, "id")))
     return _set_columns(type_, rows, {name: column(images, name) for name in columns})
 
 
 def _set_columns(type_: TableType, rows: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
     for name, values in columns.items():
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, type_.schema.field(name), values)
+        column_index = rows.schema.get_field_index(name)
+        rows = rows.set_column(column_index, type_.schema.field(name), values)
     return rows
 
 
@@ -98,8 +98,8 @@ def _set_columns(type_: TableType, rows: pa.Table, columns: dict[str, pa.Array])
 def _delete(statement: CheckedDelete, mutating: Mutating) -> None:
     type_ = mutating.find_type(statement)
     ids = _find_deleted(statement, type_, mutating)
-    gone = pc.is_in(ids, value_set=mutating.pending.deleted(type_))
-    ids = pc.unique(ids.filter(pc.invert(gone)))
+    already_deleted = pc.is_in(ids, value_set=mutating.pending.deleted(type_))
+    ids = pc.unique(ids.filter(pc.invert(already_deleted)))
     _give_deleted(statement, type_, ids, mutating)
     mutating.counts.add(type_, mutating.pending.delete(type_, ids))
     if isinstance(type_, EdgeType):
@@ -119,20 +119,23 @@ def _find_deleted(statement: CheckedDelete, type_: TableType, mutating: Mutating
 def _give_deleted(
     statement: CheckedDelete, type_: TableType, ids: pa.Array, mutating: Mutating
 ) -> None:
-    """Return what is asked for of rows that go."""
+    """Return the requested columns of rows that are deleted."""
     if not statement.returning:
         return
-    read = walk(tuple(one.expr for one in statement.returning))
-    names = ["id", *(one.property for one in read if isinstance(one, PropertyRef))]
+    read = walk(tuple(returned.expr for returned in statement.returning))
+    names = [
+        "id",
+        *(reference.property for reference in read if isinstance(reference, PropertyRef)),
+    ]
     names = list(dict.fromkeys(names))
     rows = mutating.committed.where(type_.table_key, "id", ids, names)
     mutating.give_back(statement.returning, rows.select(names).sort_by("id"))
 
 
 def _cascade(edge: EdgeType, node: TableType, ids: pa.Array, mutating: Mutating) -> pa.Array:
-    """Ids of the edges that start or end at removed nodes."""
+    """Return the ids of the edges that start or end at removed nodes."""
     sides = [s for s, end in (("src", edge.source), ("dst", edge.target)) if end == node.name]
     if not len(ids):
         return pa.array([], pa.string())
-    found = [mutating.committed.where(edge.table_key, side, ids, ["id"]) for side in sides]
-    return pa.concat_arrays([column(rows, "id") for rows in found])
+    edge_rows = [mutating.committed.where(edge.table_key, side, ids, ["id"]) for side in sides]
+    return pa.concat_arrays([column(rows, "id") for rows in edge_rows])

@@ -15,13 +15,13 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatementValues:
-    """What is the same for all rows of a mutation: its parameters and its instant."""
+    """The values that are the same for all rows of a mutation: its parameters and its instant."""
 
     params: Mapping[str, object]
     now: datetime
 
     def of(self, fixed: Fixed) -> object:
-        """The value of a constant, a parameter or `now()`."""
+        """Return the value of a constant, a parameter or `now()`."""
         match fixed:
             case Const(value=value):
                 return value
@@ -40,11 +40,11 @@ class TableSource:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return int(self.table.num_rows)
 
     def leaf(self, reference: Leaf) -> pa.Array:
-        """The column behind a reference."""
+        """Return the column behind a reference."""
         match reference:
             case EntityRef():
                 return column(self.table, "id")
@@ -53,26 +53,26 @@ class TableSource:
             case _:
                 return column(self.table, reference.property)
 
-    def path(self, asked: PathValue) -> pa.Array:
-        """No row of a table is a path."""
-        raise InternalError(f"${asked.variable} is no row of a table; nothing was changed")
+    def path(self, reference: PathValue) -> pa.Array:
+        """Refuse: a row of a table is not a path."""
+        raise InternalError(f"${reference.variable} is not a row of a table; nothing was changed")
 
     def identity(self, entity: EntityRef) -> pa.Array:
-        """The ids: they are equal exactly for equal entities of a type."""
+        """Return the ids: they are equal exactly for equal entities of a type."""
         return self.leaf(entity)
 
     def value(self, fixed: Fixed) -> object:
-        """A value that is the same for every row."""
+        """Return a value that is the same for every row."""
         return self.given.of(fixed)
 
     def text(self, test: TextMatch) -> pa.Array:
-        """No table knows the terms of its texts."""
+        """Refuse: a table does not know the terms of its texts."""
         raise InternalError(
             f"{test.function} cannot search rows of a statement; nothing was changed"
         )
 
     def take(self, offsets: Integers) -> "TableSource":
-        """Some of the rows."""
+        """Return some of the rows."""
         if len(offsets) == self.rows:
             return self
         return TableSource(table=self.table.take(pa.array(offsets)), given=self.given)
@@ -80,7 +80,7 @@ class TableSource:
     def describe(self, offset: int) -> str:
         """Name a row by its id, or by its number in the list that it comes from."""
         if "id" in self.table.column_names:
-            found = column(self.table, "id")[offset].as_py()
-            if found is not None:
-                return str(found)
+            row_id = column(self.table, "id")[offset].as_py()
+            if row_id is not None:
+                return str(row_id)
         return f"number {offset + 1}"

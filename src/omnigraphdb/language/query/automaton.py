@@ -16,12 +16,12 @@ from omnigraphdb.language.query.tokens import END
 
 _Build = Callable[..., Any]
 _Reduction = tuple[int, str, _Build | None]
-"""How many values a rule replaces, its name, and what makes one value of them; None hands its only value on."""
+"""The number of values of a rule, its name, and the function that joins them; None hands the only value on."""
 _Table = Mapping[int, Mapping[str, tuple[Any, Any]]]
 
 
 class State:
-    """A state of the parser: what may be taken in it, and the steps from it that were taken before."""
+    """A state of the parser: its choices by terminal, and the steps from it that were prepared before."""
 
     __slots__ = ("choices", "landings", "steps")
 
@@ -35,15 +35,18 @@ class Tables:
     """The tables of a grammar; steps are prepared when they are first taken, since one text takes few of them."""
 
     def __init__(self, grammar: Lark, builder: object) -> None:
-        found = grammar.parse_interactive().parser_state.parse_conf
-        table: _Table = found.states
+        configuration = grammar.parse_interactive().parser_state.parse_conf
+        table: _Table = configuration.states
         self._states = {number: State(choices) for number, choices in table.items()}
-        self.start, self.end = self._states[found.start_state], self._states[found.end_state]
+        self.start, self.end = (
+            self._states[configuration.start_state],
+            self._states[configuration.end_state],
+        )
         self._builder = builder
         self._reductions: dict[Rule, _Reduction] = {}
 
     def prepare(self, state: State, kind: str) -> State | _Reduction | None:
-        """Prepare what a state does with a terminal: the state to shift to, or a reduction; None when it takes none."""
+        """Prepare the step of a state for a terminal: a state to shift to, or a reduction; None when none fits."""
         action, target = state.choices.get(kind, (None, None))
         if action is None:
             return None
@@ -52,7 +55,7 @@ class Tables:
         return step
 
     def land(self, below: State, name: str, kind: str) -> tuple[State, State | _Reduction | None]:
-        """Find the state that a completed rule leads to, behind all that only hand its value on, and what it does next."""
+        """Find the state behind a completed rule, past rules that only hand its value on, and the state's next step."""
         behind = name
         while True:
             state = self.go(below, behind)
@@ -65,16 +68,16 @@ class Tables:
             behind = step[1]
 
     def go(self, below: State, name: str) -> State:
-        """The state behind a rule."""
+        """Return the state behind a rule."""
         return self._states[below.choices[name][1]]
 
     def _reduce(self, rule: Rule) -> _Reduction:
-        found = self._reductions.get(rule)
-        if found is None:
+        reduction = self._reductions.get(rule)
+        if reduction is None:
             name = str(rule.origin.name)
-            found = len(rule.expansion), name, _find_build(rule, name, self._builder)
-            self._reductions[rule] = found
-        return found
+            reduction = len(rule.expansion), name, _find_build(rule, name, self._builder)
+            self._reductions[rule] = reduction
+        return reduction
 
 
 class Automaton:
@@ -91,7 +94,7 @@ class Automaton:
         self._values: list[Any] = []
 
     def feed(self, token: Token, kind: str) -> bool:
-        """Take a token as a terminal; False when it does not fit, behind the rules that it completed."""
+        """Take a token as a terminal; return False when it does not fit behind the rules that it completed."""
         states, values = self._states, self._values
         state = states[-1]
         step = state.steps.get(kind) or self._tables.prepare(state, kind)
@@ -99,12 +102,12 @@ class Automaton:
             size, name, build = step
             if build is not None:
                 start = len(values) - size
-                taken = values[start:]
+                parts = values[start:]
                 del values[start:], states[start + 1 :]
-                values.append(build(*taken))
+                values.append(build(*parts))
             else:
                 states.pop()
-            # A rule and all those that only hand its value on are one look-up.
+            # A rule and the rules that only hand its value on are one look-up.
             below = states[-1]
             landing = below.landings.get((name, kind)) or self._tables.land(below, name, kind)
             state, step = landing
@@ -125,7 +128,7 @@ class Automaton:
         return True
 
     def accepted(self) -> frozenset[str]:
-        """The terminals that can really be taken now."""
+        """Return the terminals that can really be taken now."""
         return frozenset(kind for kind in self.choices if kind.isupper() and self._takes(kind))
 
     def _takes(self, kind: str) -> bool:
@@ -144,7 +147,7 @@ class Automaton:
 
 
 def _find_build(rule: Rule, name: str, builder: object) -> _Build | None:
-    """Choose what makes one value of those of a rule; None for a rule of one value that only hands it on."""
+    """Choose the function that makes the value of a rule; None for a rule that only hands its one part on."""
     picks = tuple(_list_picks(rule))
     repeated = any(pick is not None and _is_repetition(rule, pick) for pick in picks)
     if name.startswith("_"):
@@ -159,46 +162,46 @@ def _find_build(rule: Rule, name: str, builder: object) -> _Build | None:
 
 
 def _list_picks(rule: Rule) -> Iterator[int | None]:
-    """The places of the values that a method gets; None for one that the text leaves out."""
-    place = 0
+    """List the positions of the values that a method gets; None for a value that the text leaves out."""
+    position = 0
     for left_out in rule.options.empty_indices or (False,) * len(rule.expansion):
         if left_out:
             yield None
             continue
-        symbol = rule.expansion[place]
+        symbol = rule.expansion[position]
         if not (symbol.is_term and getattr(symbol, "filter_out", False)):
-            yield place
-        place += 1
+            yield position
+        position += 1
 
 
-def _is_repetition(rule: Rule, place: int) -> bool:
-    """Whether a value is a list whose items stand for themselves: Lark writes `x*` as a rule of its own."""
-    symbol = rule.expansion[place]
+def _is_repetition(rule: Rule, position: int) -> bool:
+    """Whether a value is the list of a repetition: Lark writes `x*` as a rule of its own."""
+    symbol = rule.expansion[position]
     return not symbol.is_term and str(symbol.name).startswith("_")
 
 
 def _collect(rule: Rule, picks: tuple[int | None, ...]) -> _Build:
-    places = [(pick, pick is not None and _is_repetition(rule, pick)) for pick in picks]
+    marked_picks = [(pick, pick is not None and _is_repetition(rule, pick)) for pick in picks]
 
     def collect(*values: Any) -> list[Any]:
         # The list of a repetition grows in place: a copy for every item would be quadratic.
-        found: list[Any] = []
-        for pick, repeats in places:
+        items: list[Any] = []
+        for pick, repeats in marked_picks:
             if pick is None:
-                found.append(None)
+                items.append(None)
             elif not repeats:
-                found.append(values[pick])
-            elif found:
-                found += values[pick]
+                items.append(values[pick])
+            elif items:
+                items += values[pick]
             else:
-                found = values[pick]
-        return found
+                items = values[pick]
+        return items
 
     return collect
 
 
-def _pick(place: int | None) -> _Build:
-    return lambda *values: None if place is None else values[place]
+def _pick(position: int | None) -> _Build:
+    return lambda *values: None if position is None else values[position]
 
 
 def _call(rule: Rule, picks: tuple[int | None, ...], method: _Build) -> _Build:

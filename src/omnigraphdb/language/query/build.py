@@ -76,12 +76,12 @@ Bound = LiteralExpr | VariableExpr
 
 
 def unquote(text: str) -> str:
-    """The value of a string as written; an unknown escape, refused elsewhere, is its letter."""
-    return _ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), text[1:-1])
+    """Return the value of a quoted string; an unknown escape, refused elsewhere, becomes its letter."""
+    return _ESCAPE.sub(lambda match: ESCAPES.get(match[1], match[1]), text[1:-1])
 
 
 def whole(text: str) -> int:
-    """The value of an integer as written; only the first digits of one that is refused elsewhere."""
+    """Return the value of a written integer; of a number that is refused elsewhere, only its first digits."""
     return int(text.lstrip("0")[:_DIGITS_MAX] or "0")
 
 
@@ -129,7 +129,7 @@ def _variable(token: Token) -> Name:
 def _chain_stages(
     matched: tuple[Clause, ...], parts: list[tuple[Stage, tuple[Clause, ...]]]
 ) -> tuple[tuple[Stage, ...], tuple[Clause, ...]]:
-    """Give every stage the match before it; what the last one is followed by remains."""
+    """Give every stage the match before it; the clauses behind the last stage remain."""
     stages = []
     for stage, following in parts:
         stages.append(replace(stage, clauses=matched))
@@ -202,8 +202,8 @@ class TreeBuilder:
         return name, parts[:-1]
 
     def option(self, name: Token, value: Token) -> Option:
-        given = unquote(value) if value.type == "STRING" else value.type == "TRUE"
-        return Option(name=_name(name), value=given, span=_join_spans(name, value))
+        setting = unquote(value) if value.type == "STRING" else value.type == "TRUE"
+        return Option(name=_name(name), value=setting, span=_join_spans(name, value))
 
     def annotation(self, name: Token, text: Token, _end: Token) -> tuple[Token, Token]:
         return name, text
@@ -457,8 +457,8 @@ class TreeBuilder:
         return BlockExpr(kind="exists", clauses=clauses, span=_join_spans(word, end))
 
     def count_block(self, word: Token, _start: Token, clauses: Any, end: Token) -> BlockExpr:
-        one = LiteralExpr(form="int", value=1, span=span_of(word))
-        counted = AggregateExpr(function="count", argument=one, span=span_of(word))
+        literal = LiteralExpr(form="int", value=1, span=span_of(word))
+        counted = AggregateExpr(function="count", argument=literal, span=span_of(word))
         return BlockExpr(kind=counted, clauses=clauses, span=_join_spans(word, end))
 
     def aggregate_block(

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class QueryCode(StrEnum):
-    """Why a text is not a query file; Q016 and Q019 refused what is part of the language now."""
+    """Reasons why a text is not a query file; Q016 and Q019 refused syntax that is part of the language now."""
 
     FILE = "Q000"
     UNEXPECTED = "Q001"

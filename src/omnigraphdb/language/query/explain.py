@@ -1,4 +1,4 @@
-"""Why the query parser is stuck: one rule per case, and the first rule that knows the case gives the finding."""
+"""Findings for a token that does not fit: one rule per case; the first rule that knows the case gives the finding."""
 
 from collections.abc import Callable
 
@@ -24,13 +24,13 @@ from omnigraphdb.limits import NESTING_MAX
 Rule = Callable[[Stuck], Diagnostic | None]
 
 
-def explain(stuck: Stuck) -> Diagnostic:
-    """Say why the token does not fit, and what would."""
-    return first_finding(_RULES, stuck) or _report_unexpected(stuck)
+def explain(fault: Stuck) -> Diagnostic:
+    """Explain why the token does not fit, with the tokens that would."""
+    return first_finding(_RULES, fault) or _report_unexpected(fault)
 
 
 def report_depth(token: Token) -> Diagnostic:
-    """The finding for a block nested past the bound."""
+    """Build the finding for a block nested past the bound."""
     return finding(
         QueryCode.NESTING,
         span_of(token),
@@ -39,40 +39,40 @@ def report_depth(token: Token) -> Diagnostic:
     )
 
 
-def _report_unexpected(stuck: Stuck) -> Diagnostic:
-    where = f" inside '{stuck.owner}'" if stuck.owner and stuck.owner != HOPS else ""
-    return stuck.refuse(
+def _report_unexpected(fault: Stuck) -> Diagnostic:
+    where = f" inside '{fault.owner}'" if fault.owner and fault.owner != HOPS else ""
+    return fault.refuse(
         QueryCode.UNEXPECTED,
-        f"unexpected {render_token(stuck.token)}{where}",
-        expected=stuck.expected(),
+        f"unexpected {render_token(fault.token)}{where}",
+        expected=fault.expected(),
     )
 
 
 # ---- bodies
 
 
-def _explain_body(stuck: Stuck) -> Diagnostic | None:
-    """A body that is empty, begins wrongly, or both reads and writes."""
-    if {"_MATCH", "INSERT"} <= stuck.accepted and "RBRACE" not in stuck.accepted:
+def _explain_body(fault: Stuck) -> Diagnostic | None:
+    """Explain a body that is empty, begins wrongly, or both reads and writes."""
+    if {"_MATCH", "INSERT"} <= fault.accepted and "RBRACE" not in fault.accepted:
         what = (
-            "is empty" if stuck.token == "}" else f"cannot begin with {render_token(stuck.token)}"
+            "is empty" if fault.token == "}" else f"cannot begin with {render_token(fault.token)}"
         )
-        return stuck.refuse(
+        return fault.refuse(
             QueryCode.BODY,
-            f"the body of query '{show_text(stuck.state.query or '')}' {what}",
+            f"the body of query '{show_text(fault.state.query or '')}' {what}",
             label="a query reads (match, return) or writes (insert, upsert, update, delete)",
             expected="'match', 'unnest', 'insert', 'upsert', 'update' or 'delete'",
         )
-    unnests = stuck.state.before.type == "UNNEST"
-    reads_then_writes = stuck.kind in ("INSERT", "UPSERT", "UPDATE", "DELETE") and not unnests
-    writes_then_reads = stuck.kind == "_RETURN" and "INSERT" in stuck.accepted
+    unnests = fault.state.before.type == "UNNEST"
+    reads_then_writes = fault.kind in ("INSERT", "UPSERT", "UPDATE", "DELETE") and not unnests
+    writes_then_reads = fault.kind == "_RETURN" and "INSERT" in fault.accepted
     if not reads_then_writes and not writes_then_reads:
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.BODY,
-        f"query '{show_text(stuck.state.query or '')}' both reads and writes, at {render_token(stuck.token)}",
+        f"query '{show_text(fault.state.query or '')}' both reads and writes, at {render_token(fault.token)}",
         label="a query reads or writes, never both: make two queries",
-        expected=stuck.expected(),
+        expected=fault.expected(),
     )
 
 
@@ -90,16 +90,16 @@ _BLOCKS = {
 }
 
 
-def _explain_empty_block(stuck: Stuck) -> Diagnostic | None:
-    """A block that must hold something."""
-    if stuck.token != "}" or stuck.state.previous != "{" or stuck.owner == HOPS:
+def _explain_empty_block(fault: Stuck) -> Diagnostic | None:
+    """Explain an empty block where a block must hold something."""
+    if fault.token != "}" or fault.state.previous != "{" or fault.owner == HOPS:
         return None
-    label = _BLOCKS.get(stuck.owner, "an insert assigns at least one property")
-    return stuck.refuse(
+    label = _BLOCKS.get(fault.owner, "an insert assigns at least one property")
+    return fault.refuse(
         QueryCode.EMPTY_BLOCK,
-        f"the block of '{stuck.owner}' is empty",
+        f"the block of '{fault.owner}' is empty",
         label=label,
-        expected=stuck.expected(),
+        expected=fault.expected(),
     )
 
 
@@ -107,49 +107,49 @@ _AFTER_MATCH = {"_RETURN", "_WITH", "INSERT", "UPSERT", "UPDATE", "DELETE"}
 _PARTS = {"_MATCH", "_WITH", "_RETURN", "_HAVING", "_ORDER", "_LIMIT", "_OFFSET"}
 
 
-def _explain_clause_order(stuck: Stuck) -> Diagnostic | None:
-    """A part of a read that is missing, repeated or misplaced."""
-    if "_WITH" in stuck.accepted and stuck.accepted <= _AFTER_MATCH:
+def _explain_clause_order(fault: Stuck) -> Diagnostic | None:
+    """Explain a part of a read that is missing, repeated or misplaced."""
+    if "_WITH" in fault.accepted and fault.accepted <= _AFTER_MATCH:
         message = (
-            f"expected 'return {{ … }}' after the match block, found {render_token(stuck.token)}"
+            f"expected 'return {{ … }}' after the match block, found {render_token(fault.token)}"
         )
-    elif stuck.kind in _PARTS and stuck.state.previous.type != "LBRACE":
-        message = f"{render_token(stuck.token)} cannot stand here"
+    elif fault.kind in _PARTS and fault.state.previous.type != "LBRACE":
+        message = f"{render_token(fault.token)} cannot stand here"
     else:
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.CLAUSE_ORDER,
         message,
         label="match, return, having, order, limit: in this order, each at most once",
-        expected=stuck.expected(),
+        expected=fault.expected(),
     )
 
 
 # ---- pieces
 
 
-def _explain_vector_list(stuck: Stuck) -> Diagnostic | None:
-    """A parameter that is a list of vectors."""
-    if stuck.token != "Vector" or stuck.owner != "[":
+def _explain_vector_list(fault: Stuck) -> Diagnostic | None:
+    """Explain a parameter that is a list of vectors."""
+    if fault.token != "Vector" or fault.owner != "[":
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.PARAMETER_TYPE,
         "there is no list of vectors",
         expected="a list of scalars such as [String], or one Vector(n)",
     )
 
 
-def _explain_where(stuck: Stuck) -> Diagnostic | None:
-    """A `where` that is missing or holds no condition."""
-    state, token = stuck.state, stuck.token
-    if "_WHERE" in stuck.accepted and stuck.owner != HOPS:
+def _explain_where(fault: Stuck) -> Diagnostic | None:
+    """Explain a `where` that is missing or holds no condition."""
+    state, token = fault.state, fault.token
+    if "_WHERE" in fault.accepted and fault.owner != HOPS:
         message, label = "a 'where' is needed", "it says which entities are meant"
     elif state.previous.type == "_WHERE":
         message = f"expected a condition after 'where', found {render_token(token)}"
         label = "properties stand alone: where name = … and age > …"
     else:
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.WHERE, message, label=label, expected="'where' and a condition on the properties"
     )
 
@@ -203,69 +203,69 @@ _SIGNATURES = {
 }
 
 
-def _explain_unknown_function(stuck: Stuck) -> Diagnostic | None:
-    """A call of a function that does not exist."""
-    token = stuck.token
-    if not is_call(token, stuck.following[0]) or stuck.kind != "WORD":
+def _explain_unknown_function(fault: Stuck) -> Diagnostic | None:
+    """Explain a call of a function that does not exist."""
+    token = fault.token
+    if not is_call(token, fault.following[0]) or fault.kind != "WORD":
         return None
     near = did_you_mean(token, FUNCTIONS)
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.FUNCTION,
         f"there is no function {render_token(token)}{suggestion(near)}",
         expected=f"one of {', '.join(FUNCTIONS)}",
     )
 
 
-def _explain_arguments(stuck: Stuck) -> Diagnostic | None:
-    """An argument that a function does not take."""
-    if stuck.owner not in FUNCTIONS:
+def _explain_arguments(fault: Stuck) -> Diagnostic | None:
+    """Explain an argument that a function does not take."""
+    if fault.owner not in FUNCTIONS:
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.FUNCTION,
-        f"unexpected {render_token(stuck.token)} in the arguments of {stuck.owner}(…)",
-        expected=stuck.expected(),
-        fix=_SIGNATURES[stuck.owner],
+        f"unexpected {render_token(fault.token)} in the arguments of {fault.owner}(…)",
+        expected=fault.expected(),
+        fix=_SIGNATURES[fault.owner],
     )
 
 
-def _explain_hops(stuck: Stuck) -> Diagnostic | None:
-    """Hop bounds that are not two numbers."""
-    if stuck.owner != HOPS:
+def _explain_hops(fault: Stuck) -> Diagnostic | None:
+    """Explain hop bounds that are not two numbers."""
+    if fault.owner != HOPS:
         return None
-    low = show_text(stuck.state.previous) if stuck.state.previous.type == "INT" else "1"
-    return stuck.refuse(
+    low = show_text(fault.state.previous) if fault.state.previous.type == "INT" else "1"
+    return fault.refuse(
         QueryCode.HOPS,
-        f"hop bounds are written {{min,max}}, found {render_token(stuck.token)}",
+        f"hop bounds are written {{min,max}}, found {render_token(fault.token)}",
         label="two whole numbers or parameters, and what chooses among paths: {1,8 by weight}",
-        expected=stuck.expected(),
+        expected=fault.expected(),
         fix=f"{{{low},{low}}}",
     )
 
 
-def _explain_pattern_in_condition(stuck: Stuck) -> Diagnostic | None:
-    """A traversal inside of a condition."""
-    state = stuck.state
-    if stuck.kind not in ("WORD", "ANY_EDGE") or state.previous.type != "VARIABLE":
+def _explain_pattern_in_condition(fault: Stuck) -> Diagnostic | None:
+    """Explain a traversal inside a condition."""
+    state = fault.state
+    if fault.kind not in ("WORD", "ANY_EDGE") or state.previous.type != "VARIABLE":
         return None
     if state.before.type not in ("NOT", "_AND", "_OR", "GROUP"):
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.UNEXPECTED,
-        f"a condition compares values, and {render_token(stuck.token)} begins a traversal",
+        f"a condition compares values, and {render_token(fault.token)} begins a traversal",
         label="a traversal is a clause of its own; without a match of it: not { … }",
-        expected=stuck.expected(),
+        expected=fault.expected(),
     )
 
 
-def _explain_edge_not(stuck: Stuck) -> Diagnostic | None:
-    """`not` where an edge word is needed."""
-    if stuck.kind != "NOT" or stuck.state.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
+def _explain_edge_not(fault: Stuck) -> Diagnostic | None:
+    """Explain `not` where an edge word is needed."""
+    if fault.kind != "NOT" or fault.state.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.UNEXPECTED,
         "'not' cannot be an edge word",
         label="a pattern that must not match is not { … }",
-        expected=stuck.expected(),
+        expected=fault.expected(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Why text outside of the clauses of a query does not fit: characters, declarations, open ends."""
+"""Findings for text outside the clauses of a query: characters, declarations, open ends."""
 
 import unicodedata
 
@@ -16,13 +16,13 @@ OPENED_SHOWN_MAX = 3
 # ---- strings, comments, characters
 
 
-def explain_open_string(stuck: Stuck) -> Diagnostic | None:
-    """A string without its closing quote."""
-    # A quote that was forgotten closes at the next one, lines later; what follows makes no sense.
+def explain_open_string(fault: Stuck) -> Diagnostic | None:
+    """Explain a string without its closing quote."""
+    # A forgotten quote closes at the next quote, lines later; the text behind it makes no sense.
     runaway = next(
-        (t for t in (stuck.token, stuck.state.previous) if t.startswith('"') and "\n" in t), None
+        (t for t in (fault.token, fault.state.previous) if t.startswith('"') and "\n" in t), None
     )
-    string = runaway or (stuck.token if stuck.token.type == OPEN_STRING else None)
+    string = runaway or (fault.token if fault.token.type == OPEN_STRING else None)
     if string is None:
         return None
     start = span_of(string).start
@@ -35,11 +35,11 @@ def explain_open_string(stuck: Stuck) -> Diagnostic | None:
     )
 
 
-def explain_open_comment(stuck: Stuck) -> Diagnostic | None:
-    """A comment without its end."""
-    if stuck.token.type != OPEN_COMMENT:
+def explain_open_comment(fault: Stuck) -> Diagnostic | None:
+    """Explain a comment without its end."""
+    if fault.token.type != OPEN_COMMENT:
         return None
-    start = span_of(stuck.token).start
+    start = span_of(fault.token).start
     return finding(
         QueryCode.OPEN_COMMENT,
         Span(start, start + 2),
@@ -58,24 +58,24 @@ _CHARACTERS = {
 }
 
 
-def explain_character(stuck: Stuck) -> Diagnostic | None:
-    """A character that no rule uses."""
-    token = stuck.token
-    if token.type != STRAY or stuck.outside:
+def explain_character(fault: Stuck) -> Diagnostic | None:
+    """Explain a character that no rule uses."""
+    token = fault.token
+    if token.type != STRAY or fault.outside:
         return None
     name = unicodedata.name(token, "") if len(token) == 1 and not token.isascii() else ""
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.CHARACTER,
         f"{render_token(token)}{f' ({name})' if name else ''} is not part of the language",
-        label=_character_hint(stuck),
-        expected=stuck.expected(),
+        label=_character_hint(fault),
+        expected=fault.expected(),
     )
 
 
-def _character_hint(stuck: Stuck) -> str | None:
-    if stuck.token == "!" and "QUESTION" in stuck.accepted:
+def _character_hint(fault: Stuck) -> str | None:
+    if fault.token == "!" and "QUESTION" in fault.accepted:
         return "parameters are required; '?' makes one optional"
-    return _CHARACTERS.get(stuck.token[:2] if stuck.token.startswith("--") else stuck.token)
+    return _CHARACTERS.get(fault.token[:2] if fault.token.startswith("--") else fault.token)
 
 
 # ---- between queries
@@ -103,53 +103,53 @@ _FOREIGN = {
 }
 
 
-def explain_header(stuck: Stuck) -> Diagnostic | None:
-    """A header that is unknown or misplaced."""
-    if stuck.accepted == {"EXTENSIONS"}:
-        message = f"unknown header, 'use' before {render_token(stuck.token)}"
-    elif stuck.outside and stuck.token == "use":
+def explain_header(fault: Stuck) -> Diagnostic | None:
+    """Explain a header that is unknown or misplaced."""
+    if fault.accepted == {"EXTENSIONS"}:
+        message = f"unknown header, 'use' before {render_token(fault.token)}"
+    elif fault.outside and fault.token == "use":
         message = "a header stands before the first query, once"
     else:
         return None
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.HEADER, message, expected=f"'{HEADER}' as the first line of the file", fix=HEADER
     )
 
 
-def explain_outside(stuck: Stuck) -> Diagnostic | None:
-    """Text where only a query may begin."""
-    if not stuck.outside:
+def explain_outside(fault: Stuck) -> Diagnostic | None:
+    """Explain text where only a query may begin."""
+    if not fault.outside:
         return None
-    word = stuck.token.lower()
+    word = fault.token.lower()
     near = [] if word in _FOREIGN else did_you_mean(word, ["query"])
-    plain = f"expected a query declaration, found {render_token(stuck.token)}{suggestion(near)}"
-    hint = _character_hint(stuck) if stuck.token.type == STRAY else None
+    plain = f"expected a query declaration, found {render_token(fault.token)}{suggestion(near)}"
+    hint = _character_hint(fault) if fault.token.type == STRAY else None
     message, label = _FOREIGN.get(word, (plain, hint or _READS))
-    return stuck.refuse(
+    return fault.refuse(
         QueryCode.OUTSIDE,
         message,
         label=label,
         expected="query name(…) { … }",
-        fix=fix_line(stuck.source, span_of(stuck.token), "query") if near else None,
+        fix=fix_line(fault.source, span_of(fault.token), "query") if near else None,
     )
 
 
-def explain_query_head(stuck: Stuck) -> Diagnostic | None:
-    """A query without its name or its parameter list."""
-    previous = stuck.state.previous
+def explain_query_head(fault: Stuck) -> Diagnostic | None:
+    """Explain a query without its name or its parameter list."""
+    previous = fault.state.previous
     if previous.type == "QUERY":
-        fix = "query name() {" if stuck.token in ("{", "(") else None
-        return stuck.refuse(
+        fix = "query name() {" if fault.token in ("{", "(") else None
+        return fault.refuse(
             QueryCode.UNEXPECTED,
-            f"expected a name after 'query', found {render_token(stuck.token)}",
+            f"expected a name after 'query', found {render_token(fault.token)}",
             label="a query is addressed by its name",
             expected="a query name",
             fix=fix,
         )
-    if stuck.state.before.type == "QUERY":
-        return stuck.refuse(
+    if fault.state.before.type == "QUERY":
+        return fault.refuse(
             QueryCode.PARAMETER_LIST,
-            f"expected '(' after the query name {render_token(previous)}, found {render_token(stuck.token)}",
+            f"expected '(' after the query name {render_token(previous)}, found {render_token(fault.token)}",
             label="a query declares its parameters even when there are none",
             expected="'('",
             fix=f"query {show_text(previous)}() {{",
@@ -157,46 +157,48 @@ def explain_query_head(stuck: Stuck) -> Diagnostic | None:
     return None
 
 
-def explain_still_open(stuck: Stuck) -> Diagnostic | None:
-    """The end of the text, the next query or the next part of a read inside something."""
-    opened, previous = stuck.state.opened, stuck.state.previous
-    if stuck.token.type == END:
+def explain_still_open(fault: Stuck) -> Diagnostic | None:
+    """Explain an open bracket at the end of the text, at the next query or at the next part of a read."""
+    opened, previous = fault.state.opened, fault.state.previous
+    if fault.token.type == END:
         last = span_of(previous).end
-        return _report_unclosed(stuck, opened, Span(last, last), "the text ends")
-    named = stuck.following[0].type in ("WORD", "TYPE")
-    if stuck.kind == "QUERY" and named and stuck.state.query is not None:
-        what = f"query {render_token(stuck.following[0])} begins"
-        return _report_unclosed(stuck, opened, span_of(stuck.token), what)
-    if stuck.token == "{" and previous.type == "WORD" and previous in ("match", "return", "order"):
-        return _report_unclosed(stuck, opened[-1:], span_of(previous), f"'{previous} {{' begins")
+        return _report_unclosed(fault, opened, Span(last, last), "the text ends")
+    has_name = fault.following[0].type in ("WORD", "TYPE")
+    if fault.kind == "QUERY" and has_name and fault.state.query is not None:
+        what = f"query {render_token(fault.following[0])} begins"
+        return _report_unclosed(fault, opened, span_of(fault.token), what)
+    if fault.token == "{" and previous.type == "WORD" and previous in ("match", "return", "order"):
+        return _report_unclosed(fault, opened[-1:], span_of(previous), f"'{previous} {{' begins")
     return None
 
 
-def _report_unclosed(stuck: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
-    names = [_describe_opening(stuck.source, one) for one in reversed(opened[-OPENED_SHOWN_MAX:])]
+def _report_unclosed(fault: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
+    names = [
+        _describe_opening(fault.source, bracket) for bracket in reversed(opened[-OPENED_SHOWN_MAX:])
+    ]
     verb = "is" if len(names) == 1 else "are"
     inside = f"inside {', inside '.join(names)}, which {verb} not closed"
-    after = f"after {render_token(stuck.state.previous)}, where more is needed"
+    after = f"after {render_token(fault.state.previous)}, where more is needed"
     return finding(
         QueryCode.STILL_OPEN,
         span,
         f"{what} {inside if names else after}",
-        expected=stuck.expected(),
-        fix=_closing(stuck, opened),
+        expected=fault.expected(),
+        fix=_closing(fault, opened),
     )
 
 
-def _describe_opening(source: Source, one: Opened) -> str:
-    line = source.position(span_of(one.token).start).line
-    owner = "" if one.owner in (HOPS, str(one.token)) else f"{one.owner} "
-    return f"'{owner}{one.token}' of line {line}"
+def _describe_opening(source: Source, bracket: Opened) -> str:
+    line = source.position(span_of(bracket.token).start).line
+    owner = "" if bracket.owner in (HOPS, str(bracket.token)) else f"{bracket.owner} "
+    return f"'{owner}{bracket.token}' of line {line}"
 
 
 _PARTNERS = {"{": "}", "(": ")", "[": "]", "case": "end"}
 _PARTNER_TERMINALS = {"}": "RBRACE", ")": "RPAREN", "]": "RBRACKET", "end": "CASE_END"}
 
 
-def _closing(stuck: Stuck, opened: list[Opened]) -> str | None:
-    closing = [_PARTNERS[str(one.token)] for one in reversed(opened)]
-    complete = closing and _PARTNER_TERMINALS[closing[0]] in stuck.accepted
+def _closing(fault: Stuck, opened: list[Opened]) -> str | None:
+    closing = [_PARTNERS[str(bracket.token)] for bracket in reversed(opened)]
+    complete = closing and _PARTNER_TERMINALS[closing[0]] in fault.accepted
     return " ".join(closing) if complete else None

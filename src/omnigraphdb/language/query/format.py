@@ -53,7 +53,7 @@ class _Comment:
 
 @dataclass(frozen=True, slots=True)
 class _Notes:
-    """What a text says besides its tree: comments, and core tokens that follow a blank line."""
+    """The parts of a text that its tree lacks: comments, and core tokens that follow a blank line."""
 
     comments: tuple[_Comment, ...] = ()
     spaced: frozenset[int] = frozenset()
@@ -69,10 +69,10 @@ def format_source(source: Source) -> str:
 
 
 def format_queries(file: QueryFile, notes: _Notes | None = None) -> str:
-    """Lay out a tree, with the comments of the text it came from when they are given."""
-    known = notes or _Notes()
-    layout = _Layout(file, known)
-    return "".join(f"{line}\n" for line in _insert_comments(layout.lines, known))
+    """Lay out a tree, with the comments of its text when they are given."""
+    present_notes = notes or _Notes()
+    layout = _Layout(file, present_notes)
+    return "".join(f"{line}\n" for line in _insert_comments(layout.lines, present_notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,8 @@ class _Layout:
     def __init__(self, file: QueryFile, notes: _Notes) -> None:
         self.lines: list[_Line] = []
         self._spell = Speller()
-        self._indices = [one.index for one in notes.comments]
-        self._closing = {one.index for one in notes.comments if one.closes}
+        self._indices = [comment.index for comment in notes.comments]
+        self._closing = {comment.index for comment in notes.comments if comment.closes}
         self._index = 0
         if file.extended:
             self._line(0, HEADER)
@@ -164,14 +164,14 @@ class _Layout:
         self._line(0, "}")
 
     def _head(self, query: Query, tail: str) -> None:
-        params = [param(one) for one in query.params]
+        params = [param(parameter) for parameter in query.params]
         flat = f"query {query.name.text}({', '.join(params)}){tail}"
         if not params or (len(flat) <= LINE_CHARS_MAX and not self._commented_params(flat, tail)):
             self._line(0, flat)
             return
         self._line(0, f"query {query.name.text}(")
-        for one in params[:-1]:
-            self._line(1, f"{one},")
+        for text in params[:-1]:
+            self._line(1, f"{text},")
         self._line(1, params[-1])
         self._line(0, f"){tail}")
 
@@ -185,9 +185,9 @@ class _Layout:
     def _read(self, read: Read) -> None:
         bare = replace(read, order=(), limit=None, offset=None) if read.union else read
         self._single(read.bounded or bare)
-        for every, one in read.union:
+        for every, member in read.union:
             self._line(1, "union all" if every else "union")
-            self._single(one)
+            self._single(member)
         # The order of a union follows its last read.
         if read.union:
             self._ends(read)
@@ -197,13 +197,13 @@ class _Layout:
             self._stage(stage)
         self._matched(read)
         head = "return distinct" if read.distinct else "return"
-        self._block(1, head, [self._spell.item(one) for one in read.items])
+        self._block(1, head, [self._spell.item(item) for item in read.items])
         self._rest(read)
 
     def _stage(self, stage: Stage) -> None:
         self._matched(stage)
         head = "with distinct" if stage.distinct else "with"
-        self._block(1, head, [self._spell.item(one) for one in stage.items])
+        self._block(1, head, [self._spell.item(item) for item in stage.items])
         self._rest(stage)
 
     def _matched(self, part: Read | Stage | Matched) -> None:
@@ -211,14 +211,14 @@ class _Layout:
             self._clauses(1, "match", part.clauses)
 
     def _rest(self, part: Read | Stage) -> None:
-        """What follows the items of a part."""
+        """Lay out the conditions and ends behind the items of a part."""
         if part.having:
-            self._block(1, "having", [self._spell.expr(one) for one in part.having])
+            self._block(1, "having", [self._spell.expr(condition) for condition in part.having])
         self._ends(part)
 
     def _ends(self, part: Read | Stage) -> None:
         if part.order:
-            self._block(1, "order", [self._spell.key(one) for one in part.order])
+            self._block(1, "order", [self._spell.key(key) for key in part.order])
         for word, bound in (("offset", part.offset), ("limit", part.limit)):
             if bound is not None:
                 self._line(1, f"{word} {self._spell.expr(bound)}")
@@ -237,7 +237,7 @@ class _Layout:
         self._line(depth, "}")
 
     def _flat(self, clause: Clause) -> str | None:
-        """A clause on one line, unless it is a block of clauses itself."""
+        """Spell a clause on one line, unless it is a block of clauses itself."""
         return None if isinstance(clause, Negation | Optional) else self._spell.clause(clause)
 
     def _clause(self, depth: int, clause: Clause) -> None:
@@ -256,7 +256,7 @@ class _Layout:
                 self._clauses(depth, "optional", clause.clauses)
 
     def _pairs(self, pairs: Iterable[PropertyMatch]) -> list[str]:
-        return [self._spell.pair(one) for one in pairs]
+        return [self._spell.pair(pair) for pair in pairs]
 
     # ---- writing
 
@@ -278,7 +278,7 @@ class _Layout:
                 target, where = self._target(statement)
                 self._line(1, f"delete {target}{where}")
         if statement.returning:
-            self._block(1, "returning", [self._spell.item(one) for one in statement.returning])
+            self._block(1, "returning", [self._spell.item(item) for item in statement.returning])
 
     def _origin(self, origin: Origin | None) -> None:
         match origin:
@@ -292,7 +292,7 @@ class _Layout:
                 pass
 
     def _target(self, statement: Update | Delete) -> tuple[str, str]:
-        """What is written, and the condition behind it; a variable has its conditions in the match."""
+        """Return the written target and the condition behind it; a variable has its conditions in the match."""
         if statement.where is None:
             return f"${statement.target.text}", ""
         return statement.target.text, f" where {self._spell.expr(statement.where)}"
@@ -343,19 +343,19 @@ class _Page:
 
 
 def _before(queue: deque[_Comment], line: _Line, start: int) -> Iterator[_Comment]:
-    """The comments above a line; a lone `)` has only those that stood before it."""
+    """Yield the comments above a line; a lone `)` has only the comments that stood before it."""
     while queue and queue[0].index == start and (line.core > 0 or queue[0].closes):
         yield queue.popleft()
 
 
 def _within(queue: deque[_Comment], end: int) -> Iterator[_Comment]:
-    """The comments between the words of a line."""
+    """Yield the comments between the words of a line."""
     while queue and queue[0].index < end:
         yield queue.popleft()
 
 
 def _behind(queue: deque[_Comment], end: int, *, closing: bool) -> Iterator[str]:
-    """The comments at the end of a line; before a lone `)` only those that stood before it."""
+    """Yield the comments at the end of a line; before a lone `)` only the comments that stood before it."""
     while queue and queue[0].trailing and queue[0].index == end:
         if closing and not queue[0].closes:
             return
@@ -367,12 +367,12 @@ def _behind(queue: deque[_Comment], end: int, *, closing: bool) -> Iterator[str]
 
 
 def _core_count(text: str) -> int:
-    """How many core tokens a text has."""
+    """Count the core tokens of a text."""
     return len(_core(list(scan(text))))
 
 
 def _notes_of(text: str) -> _Notes:
-    """The comments and blank lines of a text."""
+    """Read the comments and blank lines of a text."""
     tokens = list(scan(text))
     core, closing = _core(tokens), _before_parenthesis(tokens)
     comments: list[_Comment] = []
@@ -403,7 +403,7 @@ def _notes_of(text: str) -> _Notes:
 
 
 def _core(tokens: list[Token]) -> set[int]:
-    """Positions of the core tokens; the braces of an empty block say nothing and are left out."""
+    """List the positions of the core tokens; the braces of an empty block say nothing and are left out."""
     said = [(at, token.type) for at, token in enumerate(tokens) if token.type != COMMENT]
     empty = {
         at
@@ -415,14 +415,14 @@ def _core(tokens: list[Token]) -> set[int]:
 
 
 def _before_parenthesis(tokens: list[Token]) -> set[int]:
-    """Positions of the comments whose next token is a closing parenthesis."""
-    found, following = set(), END
+    """Find the positions of the comments whose next token is a closing parenthesis."""
+    positions, following = set(), END
     for at in range(len(tokens) - 1, -1, -1):
         if tokens[at].type != COMMENT:
             following = tokens[at].type
         elif following == "RPAREN":
-            found.add(at)
-    return found
+            positions.add(at)
+    return positions
 
 
 def _spell_option(option: Option) -> str:

@@ -33,7 +33,7 @@ def _check_variable(source: Source, state: ParserState, token: Token) -> Finding
     if not word[1].isupper() or not state.first_time(word):
         return ()
     lower = "$" + word[1].lower() + word[2:]
-    found = finding(
+    diagnostic = finding(
         QueryCode.VARIABLE_CASE,
         span_of(token),
         f"variable {render_token(token)} starts with an upper-case letter",
@@ -41,7 +41,7 @@ def _check_variable(source: Source, state: ParserState, token: Token) -> Finding
         expected=show_text(lower),
         fix=fix_line(source, span_of(token), lower),
     )
-    return (found,)
+    return (diagnostic,)
 
 
 def _check_string(source: Source, _place: ParserState, token: Token) -> Findings:
@@ -49,17 +49,17 @@ def _check_string(source: Source, _place: ParserState, token: Token) -> Findings
 
 
 def _list_escapes(source: Source, token: Token) -> Findings:
-    unknown = (found for found in _ESCAPE.finditer(token, 1) if found[1] not in ESCAPES)
-    for found in islice(unknown, PROBLEMS_SHOWN_MAX):
-        start = span_of(token).start + found.start()
+    unknown = (match for match in _ESCAPE.finditer(token, 1) if match[1] not in ESCAPES)
+    for match in islice(unknown, PROBLEMS_SHOWN_MAX):
+        start = span_of(token).start + match.start()
         escape = Span(start, start + 2)
         yield finding(
             QueryCode.ESCAPE,
             escape,
-            f"unknown escape '{found[0]}' in a string",
+            f"unknown escape '{match[0]}' in a string",
             label="a backslash itself is written twice",
             expected=r"one of \" \\ \n \r \t",
-            fix=fix_line(source, escape, "\\" + found[0]),
+            fix=fix_line(source, escape, "\\" + match[0]),
         )
 
 

@@ -56,19 +56,19 @@ def parse_queries(source: Source) -> QueryFile:
 
 
 def parse_findings(source: Source) -> tuple[QueryFile | None, tuple[Diagnostic, ...]]:
-    """Read a query file; without a tree there is at least one finding, in the order of the text."""
+    """Read a query file: its tree, or at least one finding, in the order of the text."""
     unreadable = _unreadable(source)
     if unreadable is not None:
         return None, (locate(source, unreadable),)
     with pause_collection(source):
         file, findings = _read(source)
-    shown = sorted(findings, key=lambda one: one.span)[:PROBLEMS_SHOWN_MAX]
-    return (None if shown else file), tuple(locate(source, one) for one in shown)
+    problems = sorted(findings, key=lambda problem: problem.span)[:PROBLEMS_SHOWN_MAX]
+    return (None if problems else file), tuple(locate(source, problem) for problem in problems)
 
 
 @cache
 def grammar() -> Lark:
-    """The grammar, read at the first text."""
+    """Return the grammar, read at the first text."""
     path = Path(__file__).with_name("query.lark")
     return Lark(
         path.read_text("utf-8"),
@@ -148,7 +148,7 @@ class _Segment:
         """Take a token, or give the finding that stops parsing."""
         choices = self._automaton.choices
         kind = token.type
-        # Most of a text is none of these, and a text may be long.
+        # Most tokens have other kinds, and a text may be long.
         if kind in UNDECIDED:
             if kind == "WORD":
                 if token.value in WORDS or following[0].type in _DOUBTFUL:
@@ -182,7 +182,9 @@ class _Segment:
         if repaired is None:
             return self._explain(token, kind, following)
         self._report(repaired.finding)
-        problems = (self._take(one, one.type, following) for one in repaired.tokens)
+        problems = (
+            self._take(replacement, replacement.type, following) for replacement in repaired.tokens
+        )
         return next(filter(None, problems), None)
 
     def _take(
@@ -201,12 +203,12 @@ class _Segment:
         elif kind == "VARIABLE" and state.previous.type in _BEFORE_PARAMETERS:
             self.parameters |= {token.value} if following[0].type == "_COLON" else set()
         if kind in NOTICES:
-            for found in NOTICES[kind](self.source, state, token):
-                self._report(found)
+            for notice in NOTICES[kind](self.source, state, token):
+                self._report(notice)
         return report_depth(token) if state.take(token, kind) > NESTING_MAX else None
 
     def expected(self) -> frozenset[str]:
-        """The terminals that may come next, and the rules that may begin with them."""
+        """Return the terminals that may come next, and the rules that may begin with them."""
         # States that the parser merged also list terminals that only one of them takes.
         rules = (name for name in self._automaton.choices if name.islower())
         return self._automaton.accepted().union(rules)
@@ -257,9 +259,9 @@ class _Segment:
             )
         )
 
-    def _report(self, found: Diagnostic) -> None:
-        named = show_text(self.state.query) if self.state.query else None
-        self.findings.append(replace(found, query_name=named))
+    def _report(self, diagnostic: Diagnostic) -> None:
+        query_name = show_text(self.state.query) if self.state.query else None
+        self.findings.append(replace(diagnostic, query_name=query_name))
 
     def _resume(self, token: Token, problem: Diagnostic) -> int | None:
         if token.type == OPEN_COMMENT:
@@ -268,8 +270,8 @@ class _Segment:
             return span_of(token).start
         # A runaway string is blamed at its start; the queries it swallowed are worth reading.
         start = min(span_of(token).start, problem.span.end)
-        found = _DECLARATION.search(self.source.text, start)
-        return found.end() if found else None
+        declaration = _DECLARATION.search(self.source.text, start)
+        return declaration.end() if declaration else None
 
 
 def _ends_behind(following: tuple[Token, Token, Token]) -> bool:
@@ -279,7 +281,7 @@ def _ends_behind(following: tuple[Token, Token, Token]) -> bool:
 
 
 def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Token, Token, Token]]]:
-    """Each token with the three behind it; the end is followed by itself."""
+    """Yield each token with the three behind it; the end is followed by itself."""
     token = next(tokens)
     after = next(tokens, token)
     later = next(tokens, after)
@@ -294,7 +296,7 @@ def _with_following(tokens: Iterator[Token]) -> Iterator[tuple[Token, tuple[Toke
         token, after, later = after, later, last
 
 
-# ---- what may come next
+# ---- tokens that may come next
 
 _BEGUN = re.compile(r"[$@]?[A-Za-z_][A-Za-z0-9_]*\Z|[$@]\Z", re.ASCII)
 _PATTERN_TERMINALS = {"VARIABLE": "SUBJECT", "LESS": "EDGE_OPEN"}
@@ -303,10 +305,10 @@ _UNREADABLE = frozenset({"STRING", "OPEN_STRING", "COMMENT", "OPEN_COMMENT"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What may stand at an offset of a text that is being written.
+    """The tokens that may stand at an offset of a text that is being written.
 
     `choices` are the terminals and rules that may begin there, `taken` the tokens of the query before it, `opened`
-    the brackets that are open, as indices into `taken`; `start` is where the word begins that ends at the offset.
+    the brackets that are open, as indices into `taken`; `start` is the beginning of the word that ends at the offset.
     """
 
     start: int
@@ -316,36 +318,38 @@ class Expected:
 
 
 def expect_at(text: str, offset: int) -> Expected:
-    """Read a text up to the word at an offset; the last query counts, whatever stands before it."""
+    """Read a text up to the word at an offset; only the last query before the offset counts."""
     begun = _BEGUN.search(text, 0, offset)
     start = begun.start() if begun else offset
     before = text[:start]
     if _ends_inside_literal(text[:offset]):
         return Expected(start=offset)
-    declared = [found.end() for found in _DECLARATION.finditer(before)]
+    declared = [declaration.end() for declaration in _DECLARATION.finditer(before)]
     start_at = declared[-1] if declared else 0
     # A variable at the end, and a sign behind it, may belong to a pattern or an expression: both are read.
-    found = [_expect(before, start, start_at, begins) for begins in (False, True)]
-    return replace(found[1], choices=found[0].choices | found[1].choices)
+    readings = [_expect(before, start, start_at, begins) for begins in (False, True)]
+    return replace(readings[1], choices=readings[0].choices | readings[1].choices)
 
 
 def _expect(before: str, start: int, start_at: int, begins_pattern: bool) -> Expected:
     segment = _Segment(Source(before))
     segment.begins_pattern = begins_pattern
-    taken: list[Token] = []
+    tokens: list[Token] = []
     for token, following in _with_following(read_words(before, start_at)):
         if token.type == END:
             break
         if segment._step(token, following) is not None:
             return Expected(start=start)
-        taken.append(token)
-    numbers = {id(token): number for number, token in enumerate(taken)}
+        tokens.append(token)
+    numbers = {id(token): number for number, token in enumerate(tokens)}
     return Expected(
         start=start,
         choices=segment.expected(),
-        taken=tuple(taken),
+        taken=tuple(tokens),
         opened=tuple(
-            numbers[id(one.token)] for one in segment.state.opened if id(one.token) in numbers
+            numbers[id(bracket.token)]
+            for bracket in segment.state.opened
+            if id(bracket.token) in numbers
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Mistakes with one possible meaning: they are reported, and parsing continues with what was meant."""
+"""Mistakes with one possible meaning: they are reported, and parsing continues with the meant tokens."""
 
 from collections.abc import Callable, Container
 
@@ -16,7 +16,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slip:
-    """A token the parser cannot take, and what it could."""
+    """A token that the parser cannot take, and the terminals that it could take."""
 
     source: Source
     token: Token
@@ -25,30 +25,30 @@ class Slip:
     choices: Container[str]
 
     def meant(self, kind: str, text: str) -> Token:
-        """The token that belongs here."""
+        """Make the token that belongs here."""
         return read_as(self.token, kind, text)
 
     def fixed(self, text: str) -> str:
-        """The line as it should be."""
+        """Return the line as it should be."""
         return fix_line(self.source, span_of(self.token), text)
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What to report, and what to read instead."""
+    """A finding to report, and the tokens to read instead."""
 
     finding: Diagnostic
     tokens: tuple[Token, ...]
 
 
 def read_as(token: Token, kind: str, text: str) -> Token:
-    """A token of another kind and text at the same place."""
+    """Make a token of another kind and text at the same position."""
     return Token(kind, text, token.start_pos, 0, 0, 0, 0, token.end_pos)
 
 
 def repair(slip: Slip) -> Repair | None:
     """Correct a mistake that has one possible meaning."""
-    return next((found for rule in _RULES if (found := rule(slip))), None)
+    return next((correction for rule in _RULES if (correction := rule(slip))), None)
 
 
 def _repair_missing_parameters(slip: Slip) -> Repair | None:
@@ -240,16 +240,16 @@ def _repair_foreign_sign(slip: Slip) -> Repair | None:
     kind = _SIGNS.get(slip.token)
     if kind is None or kind not in slip.choices:
         return None
-    spelled = _SPELLED[kind]
+    sign = _SPELLED[kind]
     return Repair(
         finding(
             QueryCode.CHARACTER,
             span_of(slip.token),
-            f"{render_token(slip.token)} is written '{spelled}'",
-            expected=f"'{spelled}'",
-            fix=slip.fixed(spelled),
+            f"{render_token(slip.token)} is written '{sign}'",
+            expected=f"'{sign}'",
+            fix=slip.fixed(sign),
         ),
-        (slip.meant(kind, spelled),),
+        (slip.meant(kind, sign),),
     )
 
 

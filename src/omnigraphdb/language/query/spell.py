@@ -55,28 +55,30 @@ _DECIMAL_CHARS_MAX = 25
 
 
 def quote(text: str) -> str:
-    """A string literal."""
+    """Spell a string literal."""
     return f'"{text.translate(_ESCAPED)}"'
 
 
-def param(one: Param) -> str:
-    """`$name: Type?`."""
-    return f"${one.name.text}: {_param_type(one.type)}"
+def param(parameter: Param) -> str:
+    """Spell a parameter: `$name: Type?`."""
+    return f"${parameter.name.text}: {_param_type(parameter.type)}"
 
 
 def _param_type(type_: ParamType) -> str:
     mark = "?" if type_.nullable else ""
     if type_.fields:
-        listed = ", ".join(f"{one.name.text}: {_param_type(one.type)}" for one in type_.fields)
+        listed = ", ".join(
+            f"{field.name.text}: {_param_type(field.type)}" for field in type_.fields
+        )
         return f"[{{ {listed} }}]{mark}"
     if type_.dimension is not None:
         return f"Vector({type_.dimension}){mark}"
     return f"[{type_.scalar}]{mark}" if type_.is_list else f"{type_.scalar}{mark}"
 
 
-def binding(one: Binding) -> str:
-    """`$v: Type`, without its block."""
-    return f"${one.variable.text}: {one.type_name.text}"
+def binding(clause: Binding) -> str:
+    """Spell a binding, `$v: Type`, without its block."""
+    return f"${clause.variable.text}: {clause.type_name.text}"
 
 
 def _hop_bound(bound: HopBound | None) -> str:
@@ -86,7 +88,7 @@ def _hop_bound(bound: HopBound | None) -> str:
 
 
 class _Rank(IntEnum):
-    """How strongly an expression holds together; a weaker part of a stronger one stands in brackets."""
+    """The strength with which an expression holds together; a weaker part of a stronger one stands in brackets."""
 
     OR = 1
     AND = 2
@@ -103,8 +105,8 @@ class _Rank(IntEnum):
         return _Rank(self + 1)
 
 
-def _rank(one: Expr) -> _Rank:
-    match one:
+def _rank(expr: Expr) -> _Rank:
+    match expr:
         case AnyOf():
             return _Rank.OR
         case AllOf():
@@ -125,153 +127,153 @@ def _rank(one: Expr) -> _Rank:
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Spells trees; a block inside an expression is spelled by what lays out clauses."""
+    """A speller of trees; a block inside an expression is spelled clause by clause on one line."""
 
     # ---- expressions
 
-    def expr(self, one: Expr) -> str:
-        """An expression."""
-        match one:
+    def expr(self, expr: Expr) -> str:
+        """Spell an expression."""
+        match expr:
             case LiteralExpr():
-                return self.literal(one)
+                return self.literal(expr)
             case VariableExpr():
-                return f"${one.name}"
+                return f"${expr.name}"
             case PropertyExpr():
-                return f"${one.variable}.{one.property}"
+                return f"${expr.variable}.{expr.property}"
             case StarExpr():
-                return f"${one.variable}.*"
+                return f"${expr.variable}.*"
             case AliasExpr():
-                return one.name
+                return expr.name
             case NowExpr():
                 return "now()"
             case ListExpr():
-                return f"[{', '.join(map(self.expr, one.items))}]"
+                return f"[{', '.join(map(self.expr, expr.items))}]"
             case AggregateExpr():
-                return self._aggregate(one)
+                return self._aggregate(expr)
             case TextExpr():
-                return self._call(one.function, one.field, one.query, one.distance)
+                return self._call(expr.function, expr.field, expr.query, expr.distance)
             case NearestExpr():
-                return self._call("nearest", one.field, one.query)
+                return self._call("nearest", expr.field, expr.query)
             case Bm25Expr():
-                return self._call("bm25", one.field, one.query)
+                return self._call("bm25", expr.field, expr.query)
             case RrfExpr():
-                return self._call("rrf", one.first, one.second, one.k)
+                return self._call("rrf", expr.first, expr.second, expr.k)
             case CallExpr():
-                return self._call(one.function, *one.arguments)
+                return self._call(expr.function, *expr.arguments)
             case CaseExpr():
-                return self._case(one)
+                return self._case(expr)
             case BlockExpr():
-                return self._block(one)
+                return self._block(expr)
             case Arithmetic() | Minus():
-                return self._arithmetic(one)
+                return self._arithmetic(expr)
             case Compare() | IsNull() | InList() | Between():
-                return self._comparison(one)
+                return self._comparison(expr)
             case AllOf():
-                return " and ".join(self._part(part, _Rank.AND.above) for part in one.parts)
+                return " and ".join(self._part(part, _Rank.AND.above) for part in expr.parts)
             case AnyOf():
-                return " or ".join(self._part(part, _Rank.OR.above) for part in one.parts)
+                return " or ".join(self._part(part, _Rank.OR.above) for part in expr.parts)
             case Not():
-                return f"not {self._part(one.part, _Rank.NOT)}"
+                return f"not {self._part(expr.part, _Rank.NOT)}"
 
-    def _part(self, part: Expr, least: _Rank) -> str:
-        """A part of an expression, in brackets if it would fall apart."""
+    def _part(self, part: Expr, rank_min: _Rank) -> str:
+        """Spell a part of an expression, in brackets if it would fall apart."""
         text = self.expr(part)
-        return f"({text})" if _rank(part) < least else text
+        return f"({text})" if _rank(part) < rank_min else text
 
-    def _aggregate(self, one: AggregateExpr) -> str:
-        argument = ("distinct " if one.distinct else "") + self.expr(one.argument)
-        fraction = "" if one.fraction is None else f", {self.expr(one.fraction)}"
-        return f"{one.function}({argument}{fraction})"
+    def _aggregate(self, aggregate: AggregateExpr) -> str:
+        argument = ("distinct " if aggregate.distinct else "") + self.expr(aggregate.argument)
+        fraction = "" if aggregate.fraction is None else f", {self.expr(aggregate.fraction)}"
+        return f"{aggregate.function}({argument}{fraction})"
 
-    def _arithmetic(self, one: Arithmetic | Minus) -> str:
-        least = _rank(one).above
-        if isinstance(one, Arithmetic):
-            steps = (f" {op} {self._part(part, least)}" for op, part in one.steps)
-            return self._part(one.first, least) + "".join(steps)
-        text = self._part(one.operand, least)
+    def _arithmetic(self, expr: Arithmetic | Minus) -> str:
+        rank_min = _rank(expr).above
+        if isinstance(expr, Arithmetic):
+            steps = (f" {op} {self._part(part, rank_min)}" for op, part in expr.steps)
+            return self._part(expr.first, rank_min) + "".join(steps)
+        text = self._part(expr.operand, rank_min)
         # Two signs in a row are one token of another meaning.
         return f"-({text})" if text.startswith("-") else f"-{text}"
 
-    def _comparison(self, one: Compare | IsNull | InList | Between) -> str:
+    def _comparison(self, comparison: Compare | IsNull | InList | Between) -> str:
         def spell(part: Expr) -> str:
             return self._part(part, _Rank.COMPARISON.above)
 
-        match one:
+        match comparison:
             case Compare():
-                return f"{spell(one.left)} {one.op} {spell(one.right)}"
+                return f"{spell(comparison.left)} {comparison.op} {spell(comparison.right)}"
             case IsNull():
-                return f"{spell(one.operand)} is {'not ' if one.negated else ''}null"
+                return f"{spell(comparison.operand)} is {'not ' if comparison.negated else ''}null"
             case InList():
-                return f"{spell(one.operand)} in {spell(one.choices)}"
+                return f"{spell(comparison.operand)} in {spell(comparison.choices)}"
             case Between():
-                return f"{spell(one.operand)} between {spell(one.low)} and {spell(one.high)}"
+                return f"{spell(comparison.operand)} between {spell(comparison.low)} and {spell(comparison.high)}"
 
-    def _case(self, one: CaseExpr) -> str:
+    def _case(self, expr: CaseExpr) -> str:
         branches = (
-            f"when {self.expr(test)} then {self.expr(result)}" for test, result in one.branches
+            f"when {self.expr(test)} then {self.expr(result)}" for test, result in expr.branches
         )
-        otherwise = () if one.otherwise is None else (f"else {self.expr(one.otherwise)}",)
+        otherwise = () if expr.otherwise is None else (f"else {self.expr(expr.otherwise)}",)
         return " ".join(("case", *branches, *otherwise, "end"))
 
     # ---- blocks
 
-    def _block(self, one: BlockExpr) -> str:
-        head = one.kind if isinstance(one.kind, str) else self._aggregate(one.kind)
-        if isinstance(one.kind, AggregateExpr) and _counts_matches(one.kind):
+    def _block(self, block: BlockExpr) -> str:
+        head = block.kind if isinstance(block.kind, str) else self._aggregate(block.kind)
+        if isinstance(block.kind, AggregateExpr) and _counts_matches(block.kind):
             head = "count"
-        return f"{head} {{ {' '.join(map(self.clause, one.clauses))} }}"
+        return f"{head} {{ {' '.join(map(self.clause, block.clauses))} }}"
 
-    def clause(self, one: Clause) -> str:
-        """A clause on one line."""
-        match one:
+    def clause(self, clause: Clause) -> str:
+        """Spell a clause on one line."""
+        match clause:
             case Binding():
-                pairs = ", ".join(map(self.pair, one.matches))
-                return binding(one) + (f" {{ {pairs} }}" if pairs else "")
+                pairs = ", ".join(map(self.pair, clause.matches))
+                return binding(clause) + (f" {{ {pairs} }}" if pairs else "")
             case Traversal():
-                return self.traversal(one)
+                return self.traversal(clause)
             case Filter():
-                return self.filter(one.condition)
+                return self.filter(clause.condition)
             case Negation():
-                return f"not {{ {' '.join(map(self.clause, one.clauses))} }}"
+                return f"not {{ {' '.join(map(self.clause, clause.clauses))} }}"
             case Optional():
-                return f"optional {{ {' '.join(map(self.clause, one.clauses))} }}"
+                return f"optional {{ {' '.join(map(self.clause, clause.clauses))} }}"
 
-    def traversal(self, one: Traversal) -> str:
-        """`$a $e:edge{1,3} $b`."""
-        words = "|".join(name.text for name in (one.edge, *one.others))
-        edge = f"<{words}>" if one.undirected else words
-        variable = f"${one.edge_variable.text}:" if one.edge_variable else ""
-        hops = self._hops(one.hops) if one.hops else ""
-        return f"${one.left.text} {variable}{edge}{hops} ${one.right.text}"
+    def traversal(self, traversal: Traversal) -> str:
+        """Spell a traversal: `$a $e:edge{1,3} $b`."""
+        words = "|".join(name.text for name in (traversal.edge, *traversal.others))
+        edge = f"<{words}>" if traversal.undirected else words
+        variable = f"${traversal.edge_variable.text}:" if traversal.edge_variable else ""
+        hops = self._hops(traversal.hops) if traversal.hops else ""
+        return f"${traversal.left.text} {variable}{edge}{hops} ${traversal.right.text}"
 
-    def _hops(self, one: Hops) -> str:
-        parts = [f"{_hop_bound(one.low)},{'*' if one.unbounded else _hop_bound(one.high)}"]
-        if one.by:
-            parts.append(f"by {one.by.text}")
-        if one.every:
+    def _hops(self, hops: Hops) -> str:
+        parts = [f"{_hop_bound(hops.low)},{'*' if hops.unbounded else _hop_bound(hops.high)}"]
+        if hops.by:
+            parts.append(f"by {hops.by.text}")
+        if hops.every:
             parts.append("all")
-        elif one.best is not None:
-            parts.append(f"best {_hop_bound(one.best)}")
-        if one.where is not None:
-            parts.append(f"where {self.expr(one.where)}")
+        elif hops.best is not None:
+            parts.append(f"best {_hop_bound(hops.best)}")
+        if hops.where is not None:
+            parts.append(f"where {self.expr(hops.where)}")
         return f"{{{' '.join(parts)}}}"
 
-    def literal(self, one: LiteralExpr) -> str:
-        """A literal."""
-        match one.value:
+    def literal(self, literal: LiteralExpr) -> str:
+        """Spell a literal."""
+        match literal.value:
             case None:
                 return "null"
             case bool():
-                return "true" if one.value else "false"
+                return "true" if literal.value else "false"
             case int():
-                return str(one.value)
+                return str(literal.value)
             case float():
-                return self._decimal(one.value)
+                return self._decimal(literal.value)
             case tuple():
-                return f"[{', '.join(self.literal(item) for item in one.value)}]"
+                return f"[{', '.join(self.literal(item) for item in literal.value)}]"
             case str():
-                text = quote(one.value)
-                return text if one.form == "string" else f"{one.form}({text})"
+                text = quote(literal.value)
+                return text if literal.form == "string" else f"{literal.form}({text})"
 
     def _decimal(self, value: float) -> str:
         shortest = repr(value)
@@ -281,30 +283,30 @@ class Speller:
         return text if "." in text else f"{text}.0"
 
     def _call(self, function: str, *arguments: Expr | None) -> str:
-        spelled = (self.expr(one) for one in arguments if one is not None)
-        return f"{function}({', '.join(spelled)})"
+        texts = (self.expr(argument) for argument in arguments if argument is not None)
+        return f"{function}({', '.join(texts)})"
 
     # ---- conditions
 
     def filter(self, condition: Expr) -> str:
-        """A condition as a clause; in brackets where it would read as something else."""
+        """Spell a condition as a clause; in brackets where it would read as another clause."""
         text = self.expr(condition)
         is_other = text.startswith("-") or _reads_as_traversal(condition) or _touches(text)
         return f"({text})" if is_other else text
 
     # ---- pieces of blocks
 
-    def pair(self, one: PropertyMatch) -> str:
-        """`name: value`."""
-        return f"{one.name.text}: {self.expr(one.value)}"
+    def pair(self, pair: PropertyMatch) -> str:
+        """Spell a pair: `name: value`."""
+        return f"{pair.name.text}: {self.expr(pair.value)}"
 
-    def item(self, one: Item) -> str:
-        """`expr as alias`."""
-        return self.expr(one.expr) + (f" as {one.alias.text}" if one.alias else "")
+    def item(self, item: Item) -> str:
+        """Spell an item: `expr as alias`."""
+        return self.expr(item.expr) + (f" as {item.alias.text}" if item.alias else "")
 
-    def key(self, one: OrderKey) -> str:
-        """`expr desc`."""
-        return self.expr(one.expr) + (f" {one.direction}" if one.direction else "")
+    def key(self, key: OrderKey) -> str:
+        """Spell an order key: `expr desc`."""
+        return self.expr(key.expr) + (f" {key.direction}" if key.direction else "")
 
 
 _CONTINUES = re.compile(rf"(?:query|{'|'.join(sorted(RELATING))})\b")
@@ -312,14 +314,14 @@ _CALLS = re.compile(rf"(?<![\w.$])(?:{'|'.join(sorted(FUNCTIONS))})\Z")
 
 
 def _touches(text: str) -> bool:
-    """Whether a clause begins with a name that would go on with the one before, or ends with one that calls the next."""
+    """Whether a clause begins with a name that continues the clause before, or ends with a name that calls the next."""
     return bool(_CONTINUES.match(text) or _CALLS.search(text))
 
 
-def _counts_matches(one: AggregateExpr) -> bool:
+def _counts_matches(aggregate: AggregateExpr) -> bool:
     """Whether an aggregate over a block is written `count { … }`."""
-    is_one = isinstance(one.argument, LiteralExpr) and one.argument.value == 1
-    return one.function == "count" and is_one and not one.distinct
+    is_one = isinstance(aggregate.argument, LiteralExpr) and aggregate.argument.value == 1
+    return aggregate.function == "count" and is_one and not aggregate.distinct
 
 
 def _reads_as_traversal(condition: Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Where the parser is in a query text, what is still open there, and a token that does not fit."""
+"""The position of the parser in a query text, the brackets still open there, and a token that does not fit."""
 
 from dataclasses import field
 
@@ -34,7 +34,7 @@ class Opened:
 
     @property
     def owner(self) -> str:
-        """What the bracket belongs to."""
+        """The construct that the bracket belongs to."""
         if self.token.type in ("GROUP", "LBRACKET", "CASE"):
             return str(self.token)
         if self.query is not None and self.previous.type not in ("ANNOTATION", "MCP"):
@@ -107,7 +107,7 @@ class ParserState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """A token that does not fit, and everything known about the place."""
+    """A token that does not fit, and everything known about its position."""
 
     source: Source
     token: Token
@@ -118,7 +118,7 @@ class Stuck:
 
     @property
     def owner(self) -> str:
-        """What the innermost open bracket belongs to; empty outside of all."""
+        """The construct that the innermost open bracket belongs to; empty outside all brackets."""
         return self.state.inside.owner if self.state.inside else ""
 
     @property
@@ -127,7 +127,7 @@ class Stuck:
         return "QUERY" in self.accepted
 
     def expected(self) -> str:
-        """What would fit, in words."""
+        """Name the tokens that would fit, in words."""
         return describe_accepted(self.accepted, self.state.previous)
 
     def refuse(
@@ -139,7 +139,7 @@ class Stuck:
         expected: str | None = None,
         fix: str | None = None,
     ) -> Diagnostic:
-        """A finding at the token."""
+        """Build a finding at the token."""
         return finding(code, span_of(self.token), message, label=label, expected=expected, fix=fix)
 
 

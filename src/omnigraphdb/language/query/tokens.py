@@ -67,8 +67,10 @@ _TOKEN = re.compile(
 )
 _GROUPS = ("", *_TOKEN.groupindex)
 _WRITTEN = frozenset({"MARK", "NUMBER", COMMENT, OPEN_STRING, _END})
-# What a group of the expression is; None where that depends on the text, or where a token ends the reading.
-_KINDS = tuple(None if one in _WRITTEN else STRAY if one == "FOREIGN" else one for one in _GROUPS)
+# The token type of each group of the expression; None where it depends on the text, or where a token ends the reading.
+_KINDS = tuple(
+    None if group in _WRITTEN else STRAY if group == "FOREIGN" else group for group in _GROUPS
+)
 _NUMBERS = (
     ("INT", re.compile(r"[0-9]+")),
     ("FLOAT", re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")),
@@ -76,16 +78,16 @@ _NUMBERS = (
 
 
 def span_of(token: Token) -> Span:
-    """The span of a token."""
+    """Return the span of a token."""
     return Span(token.start_pos or 0, token.end_pos or 0)
 
 
 def scan(text: str, start: int = 0, *, comments: bool = True) -> Iterator[Token]:
-    """Cut the text from an offset on; comments are tokens too where they are wanted, the last token is the end."""
+    """Cut the text from an offset on; comments are tokens too if `comments` is set, the last token is the end."""
     kinds, signs, make = _KINDS, PUNCTUATION, token_at
-    for found in _TOKEN.finditer(text, start):
-        number: int = found.lastindex  # type: ignore[assignment]
-        word = found[number]
+    for match in _TOKEN.finditer(text, start):
+        number: int = match.lastindex  # type: ignore[assignment]
+        word = match[number]
         kind = kinds[number] or signs.get(word)
         if kind is None:
             kind = _kind_of(_GROUPS[number], word)
@@ -93,7 +95,7 @@ def scan(text: str, start: int = 0, *, comments: bool = True) -> Iterator[Token]
                 break
             if kind == COMMENT and not comments:
                 continue
-        end = found.end()
+        end = match.end()
         yield make(kind, word, end - len(word), end)
         if kind == OPEN_STRING:
             # Looking for the end of each later string would run through the whole text every time.
@@ -102,7 +104,7 @@ def scan(text: str, start: int = 0, *, comments: bool = True) -> Iterator[Token]
 
 
 def token_at(kind: str, word: str, start: int, end: int) -> Token:
-    """A token of a text; lines are counted when something is said about it."""
+    """Make a token of a text; lines are counted when a message needs them."""
     # The constructor takes as long as everything else that is done to cut a token.
     token = str.__new__(Token, word)
     token.type = kind
@@ -119,7 +121,7 @@ def _kind_of(group: str, word: str) -> str:
 
 
 def read_words(text: str, start: int = 0) -> Iterator[Token]:
-    """The same without comments."""
+    """Cut the text like `scan`, without comments."""
     return scan(text, start, comments=False)
 
 
@@ -230,17 +232,17 @@ _CONSTANTS = _TRUTHS | {"NULL"}
 # Words that begin an expression only before these; elsewhere they are names.
 _OPENERS = {"CASE": "when", "EXISTS": "{"}
 
-# What follows a name that ends its item, so that `not` there is a name.
+# Tokens that follow a name that ends its item, so that `not` there is a name.
 _ENDS = frozenset({"}", ",", ")", "asc", "desc"})
 
 UNDECIDED = frozenset({"WORD", "TYPE", "_LPAREN", "LESS", "VARIABLE", "MINUS"})
-"""Kinds of tokens that are different terminals in different places; every other token is what it looks like."""
+"""Kinds of tokens that are different terminals in different places; every other token is its own terminal."""
 
 
 def choose_terminal(
     token: Token, following: tuple[Token, Token, Token], choices: Container[str]
 ) -> str:
-    """Name the terminal a token is, given the next three and what the parser could take now.
+    """Name the terminal of a token, given the next three tokens and the choices of the parser.
 
     Like the parser's action table, `choices` holds terminals and the rules that may begin here.
     """
@@ -283,7 +285,7 @@ def _word(token: Token, after: Token, choices: Container[str]) -> str:
         return "WORD"
     if keyword == "NOT" and "WORD" in choices and after.value in _ENDS:
         return "WORD"
-    # A condition of a statement may begin with a property of any name; a truth value is no name.
+    # A condition of a statement may begin with a property of any name; a truth value is not a name.
     if "predicate" in choices and after.type in _RELATIONS and keyword not in _TRUTHS:
         return "WORD"
     if "edge_word" in choices and keyword == "NOT":
@@ -295,7 +297,7 @@ def _word(token: Token, after: Token, choices: Container[str]) -> str:
 
 
 def _keyword(token: Token, after: Token) -> str | None:
-    """The terminal that a word may be besides a name."""
+    """Return the terminal that a word may be besides a name."""
     if after.type == "_LPAREN" and token.value in FUNCTIONS:
         return FUNCTIONS[token.value]
     if token.value == "count" and after.type == "LBRACE":

@@ -1,4 +1,4 @@
-"""The tree of a query text: what was written, where, before anything is checked."""
+"""The tree of a query text as written, with its positions, before anything is checked."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -272,7 +272,7 @@ Expr = (
     | AnyOf
     | Not
 )
-"""One family: what is a condition is decided by its type, not by its form."""
+"""The union of all expressions: the type of an expression, not its form, decides whether it is a condition."""
 
 Condition = Expr
 
@@ -318,7 +318,7 @@ HopBound = int | VariableExpr
 """A number of hops or of paths, or the parameter that gives it."""
 
 ANY_EDGE = "--"
-"""What stands for an edge of any type, walked either way."""
+"""The word for an edge of any type, walked either way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +337,7 @@ class Traversal:
 
     @property
     def is_any_edge(self) -> bool:
-        """Whether an edge of any type will do."""
+        """Whether an edge of any type fits."""
         return self.edge.text == ANY_EDGE
 
 
@@ -412,7 +412,7 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """`match { … } with { … } having { … } order { … } limit n per $g`: what follows sees only its items."""
+    """`match { … } with { … } having { … } order { … } limit n per $g`: the clauses behind it see only its items."""
 
     clauses: tuple[Clause, ...]
     items: tuple[Item, ...]
@@ -466,7 +466,7 @@ class Unnest:
 
 
 Origin = Matched | Unnest
-"""Where a statement takes its rows from."""
+"""The source of the rows of a statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -537,7 +537,7 @@ class Query:
     description: str | None = None
     instruction: str | None = None
     mcp: tuple[Option, ...] | None = None
-    """What `@mcp(…)` says about the tool of the query; None without it."""
+    """The options of the tool of the query in `@mcp(…)`; None without it."""
     body: Read | tuple[Statement, ...]
     span: Span = NOWHERE
 
@@ -577,8 +577,8 @@ def list_parts(expr: Expr) -> tuple[Expr, ...]:
         case Arithmetic(first=first, steps=steps):
             return first, *(part for _, part in steps)
         case CaseExpr(branches=branches, otherwise=otherwise):
-            found = tuple(part for branch in branches for part in branch)
-            return found if otherwise is None else (*found, otherwise)
+            branch_parts = tuple(part for branch in branches for part in branch)
+            return branch_parts if otherwise is None else (*branch_parts, otherwise)
         case Not(part=part) | Minus(operand=part) | IsNull(operand=part):
             return (part,)
         case AggregateExpr(argument=argument):
@@ -593,20 +593,22 @@ def has_aggregate(expr: Expr) -> bool:
 
 
 def list_leaves(expr: Expr) -> list[Expr]:
-    """List what an expression is made of; a block is one of its leaves."""
+    """List the innermost expressions of an expression; a block is one of its leaves."""
     parts = list_parts(expr)
     return [leaf for part in parts for leaf in list_leaves(part)] if parts else [expr]
 
 
 def change_leaves(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Change what an expression is made of; a block is one of its leaves."""
+    """Change the innermost expressions of an expression; a block is one of its leaves."""
     if not list_parts(expr):
         return change(expr)
-    held = {one.name: getattr(expr, one.name) for one in fields(expr) if one.name != "span"}
-    return replace(expr, **{name: _change_nested(value, change) for name, value in held.items()})
+    values = {
+        field.name: getattr(expr, field.name) for field in fields(expr) if field.name != "span"
+    }
+    return replace(expr, **{name: _change_nested(value, change) for name, value in values.items()})
 
 
 def _change_nested(value: Any, change: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_change_nested(one, change) for one in value)
+        return tuple(_change_nested(part, change) for part in value)
     return change_leaves(value, change) if isinstance(value, Expr) else value

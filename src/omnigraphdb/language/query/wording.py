@@ -1,4 +1,4 @@
-"""How tokens, expectations and fixes are put into words."""
+"""Wording of tokens, expectations and fixes."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ _CLAUSES = _EXPRESSIONS | {"OPTIONAL"}
 _COMPARISONS = frozenset({"EQUAL", "UNEQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
 _TESTS = frozenset({"CONTAINS", "STARTS_WITH", "ENDS_WITH", "MATCHES", "_IS", "_IN", "_BETWEEN"})
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"})
-# What stands for a whole group when all of its first set is accepted; larger groups come first.
+# The name of a whole group, used when all of its first set is accepted; larger groups come first.
 _GROUPS = (
     (frozenset({"STRING", "AGGREGATE", "OPTIONAL"}), _CLAUSES, "a clause"),
     (frozenset({"STRING", "AGGREGATE"}), _EXPRESSIONS, "an expression"),
@@ -68,18 +68,18 @@ _NAMES_AFTER = {
 
 
 def render_token(token: Token) -> str:
-    """A token for a message, quoted and cut to a bound."""
+    """Render a token for a message, quoted and cut to a bound."""
     return "the end of the text" if token.type == END else f"'{show_text(token)}'"
 
 
 def describe_accepted(accepted: Iterable[str], previous: Token) -> str:
-    """What the parser could take, in the words of a person."""
+    """Describe the tokens that the parser could take, in the words of a person."""
     left, words = set(accepted), []
     for sign, group, name in _GROUPS:
         if sign <= left:
             words.append(name)
             left -= group
-    words += sorted(_name_terminal(one, previous) for one in left)
+    words += sorted(_name_terminal(symbol, previous) for symbol in left)
     return join_alternatives(words[:EXPECTED_SHOWN_MAX])
 
 

@@ -26,7 +26,7 @@ from omnigraphdb.language.source import Span
 from omnigraphdb.values import dataclass
 
 Part = Any
-"""A token, or what an earlier rule made of some."""
+"""A token, or the value that an earlier rule made of some tokens."""
 
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -44,30 +44,30 @@ _FORMS: dict[str, Literal["string", "float", "int", "bool", "ident"]] = {
 
 def unescape(quoted: str) -> str:
     """Read a quoted text; an unknown escape stays as written."""
-    return _ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[0]), quoted[1:-1])
+    return _ESCAPE.sub(lambda match: ESCAPES.get(match[1], match[0]), quoted[1:-1])
 
 
 def bad_escapes(token: Token) -> Iterator[tuple[str, Span]]:
-    """Find the escapes of a string token that the language does not have, and their places."""
+    """Find the escapes of a string token that the language does not have, and their positions."""
     start = token_span(token).start
-    for found in _ESCAPE.finditer(token):
-        if found[1] not in ESCAPES:
-            yield found[0], Span(start + found.start(), start + found.end())
+    for match in _ESCAPE.finditer(token):
+        if match[1] not in ESCAPES:
+            yield match[0], Span(start + match.start(), start + match.end())
 
 
 def token_span(token: Token) -> Span:
-    """The place of a token."""
+    """Return the span of a token."""
     return Span(cast(int, token.start_pos), cast(int, token.end_pos))
 
 
 def whole_number(digits: str) -> int:
-    """Read digits; past every bound of the language the value stops growing, whatever its length."""
+    """Read digits; past every bound of the language the value stops growing, however many digits follow."""
     significant = digits.lstrip("0") or "0"
     return int(significant) if len(significant) <= _DIGITS_MAX else _BEYOND
 
 
 def mark_word(token: Token) -> str:
-    """The word of a constraint mark, which may stand apart from its `@`."""
+    """Return the word of a constraint mark, which may stand apart from its `@`."""
     return re.split(r"\W", token)[-1]
 
 
@@ -120,15 +120,15 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
     """One method per rule of the grammar, named as the rule; each gets the parts in text order."""
 
     def schema(self, parts: list[Part]) -> SchemaTree:
-        """A whole file."""
+        """Build a whole file."""
         return SchemaTree(tuple(cast(list[Declaration], parts)))
 
     def rest(self, _parts: list[Part]) -> SchemaTree:
-        """The rest of a file that has errors before; only its own errors are of interest."""
+        """Build the rest of a file that has errors before; only its own errors are of interest."""
         return SchemaTree()
 
     def interface(self, parts: list[Part]) -> InterfaceDecl:
-        """`interface Name { properties }`."""
+        """Build `interface Name { properties }`."""
         return InterfaceDecl(
             name=_name(parts[1]),
             properties=tuple(part for part in parts if isinstance(part, Property)),
@@ -136,7 +136,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def node(self, parts: list[Part]) -> NodeDecl:
-        """`node Name @annotation… implements A, B { members }`."""
+        """Build `node Name @annotation… implements A, B { members }`."""
         return NodeDecl(
             name=_name(parts[1]),
             annotations=tuple(part for part in parts if isinstance(part, Annotation)),
@@ -146,7 +146,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def edge(self, parts: list[Part]) -> EdgeDecl:
-        """`edge Name: From -> To @card(…) @annotation… { members }`."""
+        """Build `edge Name: From -> To @card(…) @annotation… { members }`."""
         name, source, target = _names(parts, "TYPE_NAME")
         body = parts[-1] if isinstance(parts[-1], _Body) else None
         return EdgeDecl(
@@ -161,27 +161,27 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def implements(self, parts: list[Part]) -> _Implements:
-        """`implements A, B`."""
+        """Build `implements A, B`."""
         return _Implements(_names(parts, "TYPE_NAME"), _span(parts))
 
     def card(self, parts: list[Part]) -> Card:
-        """`@card(low..high)`."""
+        """Build `@card(low..high)`."""
         low, *high = (whole_number(token) for token in _tokens(parts, "INT"))
         return Card(low=low, high=high[0] if high else None, span=_span(parts))
 
     def body(self, parts: list[Part]) -> _Body:
-        """`{ members }`."""
+        """Build `{ members }`."""
         return _Body(tuple(parts[1:-1]), _span(parts))
 
     def property(self, parts: list[Part]) -> Property:
-        """`name: type @annotation…`."""
+        """Build `name: type @annotation…`."""
         name, _, type_, *annotations = parts
         return Property(
             name=_name(name), type=type_, annotations=tuple(annotations), span=_span(parts)
         )
 
     def type(self, parts: list[Part]) -> TypeExpr:
-        """A scalar, a list of one, an enum or a vector; maybe nullable."""
+        """Build a scalar, a list of scalars, an enum or a vector; maybe nullable."""
         scalars = _tokens(parts, "SCALAR")
         sizes = _tokens(parts, "INT")
         return TypeExpr(
@@ -194,7 +194,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def group(self, parts: list[Part]) -> Constraint:
-        """`@key(a, …)`, `@unique(a, …)`, `@index(a, …)`; a literal keeps its quotes for the report."""
+        """Build `@key(a, …)`, `@unique(a, …)`, `@index(a, …)`; a literal keeps its quotes for the report."""
         return Constraint(
             kind=cast(ConstraintKind, mark_word(parts[0])),
             columns=_names(parts[1:], "IDENT", "STRING", "FLOAT", "INT"),
@@ -202,7 +202,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def range(self, parts: list[Part]) -> Constraint:
-        """`@range(p, low..high)`, either side open."""
+        """Build `@range(p, low..high)`, either side open."""
         bounds = parts[4:-1]
         dots = next(i for i, token in enumerate(bounds) if token.type == "DOTDOT")
         return Constraint(
@@ -214,7 +214,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def check(self, parts: list[Part]) -> Constraint:
-        """`@check(p, "pattern")`."""
+        """Build `@check(p, "pattern")`."""
         return Constraint(
             kind="check",
             columns=(_name(parts[2]),),
@@ -223,7 +223,7 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def annotation(self, parts: list[Part]) -> Annotation:
-        """`@name`, `@name(value, key=value, …)`."""
+        """Build `@name`, `@name(value, key=value, …)`."""
         values = [part for part in parts if isinstance(part, Argument)]
         keywords = [part for part in parts if isinstance(part, _Keyword)]
         return Annotation(
@@ -235,11 +235,11 @@ class TreeBuilder(Transformer[Token, SchemaTree]):
         )
 
     def keyword(self, parts: list[Part]) -> _Keyword:
-        """`key=value`."""
+        """Build `key=value`."""
         return _Keyword(name=_name(parts[0]), value=parts[2], span=_span(parts))
 
     def argument(self, parts: list[Part]) -> Argument:
-        """A literal or a name."""
+        """Build a literal or a name."""
         return _argument(parts[0])
 
     literal = argument

@@ -1,4 +1,4 @@
-"""Findings about schema text that does not fit the grammar: what was expected, what was found, and a fix."""
+"""Findings about schema text that does not fit the grammar: the expected text, the actual text, and a fix."""
 
 import re
 from collections.abc import Callable
@@ -41,29 +41,29 @@ Rule = Callable[[Fault], Diagnostic | None]
 
 
 def explain(fault: Fault) -> Diagnostic:
-    """Turn a fault into the finding people read; the first rule that knows it speaks."""
+    """Turn a fault into the finding that people read; the first rule that knows the fault speaks."""
     expected = describe_expected(fault)
-    found = first_finding(_RULES, fault)
-    found = found or fault.refuse(f"expected {expected}, found {_render_fault(fault)}")
-    return replace(found, expected=expected, fix=found.fix or _usage(fault))
+    diagnostic = first_finding(_RULES, fault)
+    diagnostic = diagnostic or fault.refuse(f"expected {expected}, found {_render_fault(fault)}")
+    return replace(diagnostic, expected=expected, fix=diagnostic.fix or _usage(fault))
 
 
 def describe_expected(fault: Fault) -> str:
-    """What the grammar would have allowed, in words."""
+    """Describe the text that the grammar would have allowed, in words."""
     accepts = set(fault.accepts)
     words: list[str] = []
     for names, word in _list_phrases(fault):
         if names <= accepts:
             words.append(word)
             accepts -= names
-    words += [shown for name, shown in _PUNCTUATION.items() if name in accepts]
+    words += [sign for name, sign in _PUNCTUATION.items() if name in accepts]
     words += ["'?'"] if "MARK" in accepts and not words else []
     words += ["the end of the text"] if "$END" in accepts else []
     return join_alternatives(words) or "nothing more"
 
 
 def _list_phrases(fault: Fault) -> list[tuple[frozenset[str], str]]:
-    """Sets of terminals that one phrase stands for, the larger ones first."""
+    """List the sets of terminals that one phrase stands for, the larger ones first."""
     name = "a property" if fault.in_body else "a name that starts in lower case"
     table = [
         ("INTERFACE NODE EDGE", "a declaration (interface, node or edge)"),
@@ -181,8 +181,8 @@ def _explain_property_name(fault: Fault) -> Diagnostic | None:
 def _explain_unknown_type(fault: Fault) -> Diagnostic | None:
     if not {"SCALAR", "VECTOR"} <= fault.accepts or not re.match(r"\w", fault.word):
         return None
-    known = _OTHER_NAMES.get(fault.word.lower())
-    near = [known] if known else did_you_mean(fault.word[:40], TYPE_FORMS)
+    type_name = _OTHER_NAMES.get(fault.word.lower())
+    near = [type_name] if type_name else did_you_mean(fault.word[:40], TYPE_FORMS)
     return fault.refuse(
         f"'{shorten(fault.word)}' is not a type{suggestion(near)}",
         label=f"types are {', '.join(SCALARS)}, enum(…), Vector(n) and lists such as [String]",

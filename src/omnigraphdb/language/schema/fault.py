@@ -31,7 +31,7 @@ _LOOK_BACK_MAX = 200
 
 @dataclass(slots=True)
 class Progress:
-    """What has been read so far: the declaration at hand, the brackets open, the last token."""
+    """The state of a reading: the declaration at hand, the brackets open, the last token."""
 
     declaration: tuple[Token, Token | None] | None = None
     opened: list[Token] = field(default_factory=list)
@@ -55,13 +55,13 @@ class Progress:
         self.last = token
 
     def at_member(self) -> "Progress":
-        """The same declaration at the start of a member of its body."""
+        """Return the progress of the same declaration at the start of a member of its body."""
         return Progress(declaration=self.declaration, opened=self.opened[:1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """The first thing that the grammar does not allow, and what it would have allowed."""
+    """The first word that the grammar does not allow, and the terminals that it would have allowed."""
 
     text: str
     span: Span
@@ -117,7 +117,7 @@ class Fault:
     def refuse(
         self, message: str, *, label: str | None = None, fix: str | None = None
     ) -> Diagnostic:
-        """A finding at the word that does not fit."""
+        """Build a finding at the word that does not fit."""
         return finding("S001", self.span, message, label=label, fix=fix)
 
 
@@ -127,8 +127,8 @@ def fault_at(text: str, offset: int, accepts: frozenset[str], progress: Progress
     if re.match(r"\w", text[offset]):
         before = text[max(0, offset - _LOOK_BACK_MAX) : offset]
         start -= len(before) - len(re.sub(r"\w+\Z", "", before))
-    found = _FOUND.match(text, start)
-    end = found.end() if found else offset + 1
+    match = _FOUND.match(text, start)
+    end = match.end() if match else offset + 1
     return Fault(text=text, span=Span(start, end), accepts=accepts, progress=_freeze(progress))
 
 

@@ -30,8 +30,8 @@ def format_schema(tree: SchemaTree) -> str:
     previous: Declaration | None = None
     for declaration in tree.declarations:
         page.trail(declaration.span.start)
-        apart = previous is not None and not (_is_line(previous) and _is_line(declaration))
-        _declaration(page, declaration, apart)
+        blank_before = previous is not None and not (_is_line(previous) and _is_line(declaration))
+        _declaration(page, declaration, blank_before)
         previous = declaration
     page.finish()
     return page.text()
@@ -60,14 +60,14 @@ def _is_line(declaration: Declaration) -> bool:
     return isinstance(declaration, EdgeDecl) and not declaration.has_body
 
 
-def _declaration(page: "_Page", declaration: Declaration, apart: bool) -> None:
+def _declaration(page: "_Page", declaration: Declaration, blank_before: bool) -> None:
     start, end = declaration.span.start, declaration.span.end
     head = _head(declaration)
     if _is_line(declaration):
-        page.line(head, start, end, apart=apart)
+        page.line(head, start, end, blank_before=blank_before)
         return
     members = _members(declaration)
-    page.line(head, start, start, apart=apart)
+    page.line(head, start, start, blank_before=blank_before)
     if not members and not page.has_comment_before(end):
         page.extend(" {}")
         return
@@ -141,8 +141,8 @@ def _argument(argument: Argument) -> str:
 class _Page:
     """Lines written so far, and the comments still to place, in text order.
 
-    A comment behind something on its line stays behind it; every other one gets a line of its own before
-    what follows. One inside a member moves before that member.
+    A comment behind code on its line stays behind it; every other comment gets a line of its own before
+    the code that follows. A comment inside a member moves before that member.
     """
 
     tree: SchemaTree
@@ -154,11 +154,11 @@ class _Page:
     full: bool = False
     """Whether the last line ends with a line comment, so that nothing can follow on it."""
 
-    def line(self, text: str, start: int, end: int, *, apart: bool = False) -> None:
+    def line(self, text: str, start: int, end: int, *, blank_before: bool = False) -> None:
         """Write a line, before it the comments that stand before its end."""
         pending = self._comments(end)
         first = pending[0].span.start if pending else start
-        self._blank(first, apart)
+        self._blank(first, blank_before)
         self._own_lines(pending)
         if pending:
             self._blank(start)
@@ -201,13 +201,13 @@ class _Page:
         return any(comment.span.start < end for comment in waiting)
 
     def finish(self) -> None:
-        """Write what is left after the last declaration."""
+        """Write the comments that are left after the last declaration."""
         end = max((comment.span.end for comment in self.tree.comments), default=0) + 1
         self.trail(end)
         self.comments_before(end)
 
     def text(self) -> str:
-        """The whole page."""
+        """Return the whole page."""
         return "".join(f"{line}\n" for line in self.lines)
 
     def _write(self, text: str) -> None:
@@ -217,12 +217,12 @@ class _Page:
     def _comments(self, end: int) -> Sequence[Comment]:
         comments = self.tree.comments
         stop = bisect_left(comments, end, self.placed, key=lambda comment: comment.span.start)
-        taken = comments[self.placed : stop]
+        pending = comments[self.placed : stop]
         self.placed = stop
-        return taken
+        return pending
 
-    def _blank(self, start: int, apart: bool = False) -> None:
-        if self.lines and not self.fresh and (apart or start in self.tree.gaps):
+    def _blank(self, start: int, blank_before: bool = False) -> None:
+        if self.lines and not self.fresh and (blank_before or start in self.tree.gaps):
             self.lines.append("")
 
     def _own_lines(self, comments: Iterable[Comment]) -> None:

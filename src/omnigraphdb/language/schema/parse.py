@@ -62,13 +62,13 @@ def decode_schema(data: bytes, name: str = "<text>") -> Source:
 def parse_schema_text(source: Source) -> SchemaTree:
     """Parse a schema; several errors of one text are reported together, in text order."""
     _refuse_unreadable(source)
-    found: list[Diagnostic] = []
-    tree = _parse_all(source.text, found)
+    findings: list[Diagnostic] = []
+    tree = _parse_all(source.text, findings)
     if tree is not None:
-        found += _second_values(tree)
-    if found or tree is None:
-        found.sort(key=lambda finding: finding.span)
-        raise schema_error(source, found[:PROBLEMS_SHOWN_MAX])
+        findings += _second_values(tree)
+    if findings or tree is None:
+        findings.sort(key=lambda finding: finding.span)
+        raise schema_error(source, findings[:PROBLEMS_SHOWN_MAX])
     comments, gaps = read_trivia(source.text)
     return replace(tree, comments=comments, gaps=gaps)
 
@@ -103,28 +103,28 @@ def _parser() -> Lark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resume:
-    """Where and with which rule parsing continues after a fault."""
+    """The offset and the rule with which parsing continues after a fault."""
 
     offset: int = 0
     rule: str = "schema"
     progress: Progress
 
 
-def _parse_all(text: str, found: list[Diagnostic]) -> SchemaTree | None:
-    """Parse; record each fault and continue after it. There is a tree only without faults."""
+def _parse_all(text: str, findings: list[Diagnostic]) -> SchemaTree | None:
+    """Parse a text, record each fault and continue after it; there is a tree only without faults."""
     start = _Resume(progress=Progress())
     resume: _Resume | None = start
-    while resume is not None and len(found) < PROBLEMS_SHOWN_MAX:
-        outcome = _parse_from(text, resume, found)
+    while resume is not None and len(findings) < PROBLEMS_SHOWN_MAX:
+        outcome = _parse_from(text, resume, findings)
         if not isinstance(outcome, Fault):
             return outcome if resume is start else None
-        if not any(finding.span == outcome.span for finding in found):
-            found.append(explain(outcome))
+        if not any(finding.span == outcome.span for finding in findings):
+            findings.append(explain(outcome))
         resume = _after(outcome)
     return None
 
 
-def _parse_from(text: str, resume: _Resume, found: list[Diagnostic]) -> SchemaTree | Fault:
+def _parse_from(text: str, resume: _Resume, findings: list[Diagnostic]) -> SchemaTree | Fault:
     """Parse from an offset to the end, or to the first fault."""
     progress = resume.progress
     parser: Any = _parser().parse_interactive(
@@ -135,8 +135,8 @@ def _parse_from(text: str, resume: _Resume, found: list[Diagnostic]) -> SchemaTr
             parser.feed_token(token)
             progress.saw(token)
             if token.type == "STRING" and "\\" in token:
-                room = max(0, PROBLEMS_SHOWN_MAX - len(found))
-                found += [_escape_finding(*bad) for bad in islice(bad_escapes(token), room)]
+                remaining = max(0, PROBLEMS_SHOWN_MAX - len(findings))
+                findings += [_escape_finding(*bad) for bad in islice(bad_escapes(token), remaining)]
         tree: SchemaTree = parser.feed_eof()
     except UnexpectedInput as error:
         return _fault(text, error, frozenset(parser.accepts()), progress)
@@ -155,19 +155,19 @@ def _after(fault: Fault) -> _Resume | None:
     if fault.swallowed is not None:
         return _Resume(offset=token_span(fault.swallowed).start, progress=Progress())
     body = any(token.type == "LBRACE" for token in fault.progress.opened)
-    for found in _RESUME.finditer(fault.text, fault.span.end):
-        if found["declaration"]:
-            return _Resume(offset=found.start(), progress=Progress())
-        if body and found.lastgroup:
-            return _Resume(offset=found.start(), rule="rest", progress=fault.progress.at_member())
+    for match in _RESUME.finditer(fault.text, fault.span.end):
+        if match["declaration"]:
+            return _Resume(offset=match.start(), progress=Progress())
+        if body and match.lastgroup:
+            return _Resume(offset=match.start(), rule="rest", progress=fault.progress.at_member())
     return None
 
 
 def _escape_finding(escape: str, span: Span) -> Diagnostic:
-    shown = escape if escape[1:].isprintable() else f"\\ before U+{ord(escape[1]):04X}"
+    text = escape if escape[1:].isprintable() else f"\\ before U+{ord(escape[1]):04X}"
     return Diagnostic(
         code="S002",
-        message=f"'{shown}' is not an escape of this language",
+        message=f"'{text}' is not an escape of this language",
         expected='\\", \\\\, \\n, \\r or \\t',
         fix=f"write \\{escape} for a backslash",
         span=span,
@@ -175,7 +175,7 @@ def _escape_finding(escape: str, span: Span) -> Diagnostic:
 
 
 def _second_values(tree: SchemaTree) -> Iterator[Diagnostic]:
-    """An annotation takes one value and then keywords; a rename hint has its own rule for this."""
+    """Report second values: an annotation takes one value and then keywords; a rename hint has its own rule."""
     for annotation in _annotations(tree):
         if annotation.extra and annotation.name != "rename_from":
             yield Diagnostic(
@@ -198,7 +198,7 @@ def _annotations(tree: SchemaTree) -> Iterator[Annotation]:
                 yield from member.annotations
 
 
-# ---- what the grammar ignores and the formatter keeps: comments and blank lines
+# ---- text that the grammar ignores and the formatter keeps: comments and blank lines
 
 
 _PIECE = re.compile(
@@ -217,20 +217,20 @@ def read_trivia(text: str) -> tuple[tuple[Comment, ...], frozenset[int]]:
     """Find the comments of a text that parses, and the offsets that follow a blank line."""
     comments: list[Comment] = []
     gaps: set[int] = set()
-    for found, own_line in _pieces(text):
-        if found["comment"] is not None:
-            written = found["comment"].rstrip(" \t\r")
-            span = Span(found.start(), found.start() + len(written))
-            comments.append(Comment(text=written, own_line=own_line, span=span))
-        elif found["space"] is not None and found["space"].count("\n") > 1:
-            gaps.add(found.end())
+    for piece, own_line in _pieces(text):
+        if piece["comment"] is not None:
+            comment = piece["comment"].rstrip(" \t\r")
+            span = Span(piece.start(), piece.start() + len(comment))
+            comments.append(Comment(text=comment, own_line=own_line, span=span))
+        elif piece["space"] is not None and piece["space"].count("\n") > 1:
+            gaps.add(piece.end())
     return tuple(comments), frozenset(gaps)
 
 
 def _pieces(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Every piece of the text, and whether it is the first on its line."""
+    """Cut a text into pieces, each with the fact whether it is the first on its line."""
     first = True
-    for found in _PIECE.finditer(text):
-        yield found, first
-        space = found["space"]
+    for piece in _PIECE.finditer(text):
+        yield piece, first
+        space = piece["space"]
         first = (first or "\n" in space) if space is not None else False

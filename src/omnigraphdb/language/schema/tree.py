@@ -1,4 +1,4 @@
-"""The tree of a schema text: what was written, where, before anything is checked."""
+"""The tree of a schema text as written, with its positions, before anything is checked."""
 
 from typing import Literal
 

@@ -49,7 +49,7 @@ class _Pickler(pickle.Pickler):
     """Pickles values of properties as plain values; of any other value only the type name and text, for the error."""
 
     def reducer_override(self, value: Any) -> Any:
-        if any(value is one for one in _KNOWN.values()) or type(value) in _PLAIN:
+        if any(value is constructor for constructor in _KNOWN.values()) or type(value) in _PLAIN:
             return NotImplemented
         for kind, reduce in _ACCEPTED.items():
             if isinstance(value, kind):
@@ -69,14 +69,14 @@ class _Unpickler(pickle.Unpickler):
 
 def _number(kind: str, value: int | float) -> Any:
     """Make a number of a type that no property accepts."""
-    made = type(kind, (type(value),), {})
-    return made(value)
+    number_type = type(kind, (type(value),), {})
+    return number_type(value)
 
 
 def _make_opaque(kind: str, text: str) -> Any:
     """Make a value of a type that no property accepts."""
-    made = type(kind, (), {"__str__": lambda _: text, "__repr__": lambda _: text})
-    return made()
+    opaque_type = type(kind, (), {"__str__": lambda _: text, "__repr__": lambda _: text})
+    return opaque_type()
 
 
 def _reduce_moment(value: datetime) -> tuple[Any, ...]:
@@ -98,7 +98,18 @@ _ACCEPTED: Final[Mapping[type, Any]] = {
 
 _PLAIN: Final = (date, timedelta, timezone)
 _KNOWN: Final[Mapping[tuple[str, str], Any]] = {
-    (one.__module__, one.__name__): one
-    for one in (date, datetime, timedelta, timezone, dict, str, bytes, list, _number, _make_opaque)
+    (constructor.__module__, constructor.__name__): constructor
+    for constructor in (
+        date,
+        datetime,
+        timedelta,
+        timezone,
+        dict,
+        str,
+        bytes,
+        list,
+        _number,
+        _make_opaque,
+    )
 }
 """Everything that a record blob may name."""

@@ -59,16 +59,16 @@ def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
 
 
 def _shape_one_by_one(values: Sequence[Any], target: PropertyType) -> Shaped:
-    kept: list[object] = []
+    fitted_values: list[object] = []
     misfits: list[ColumnMisfit] = []
     for index, value in enumerate(values):
-        found = json_fit(value, target)
-        if isinstance(found, Misfit):
-            misfits.append(ColumnMisfit(index, found.rule, found.reason))
-            kept.append(None)
+        fitted_value = json_fit(value, target)
+        if isinstance(fitted_value, Misfit):
+            misfits.append(ColumnMisfit(index, fitted_value.rule, fitted_value.reason))
+            fitted_values.append(None)
         else:
-            kept.append(found)
-    return Shaped(to_arrow(kept, target), tuple(misfits))
+            fitted_values.append(fitted_value)
+    return Shaped(to_arrow(fitted_values, target), tuple(misfits))
 
 
 def shape_ids(values: Sequence[Any], key: PropertyType | None) -> Shaped:
@@ -129,14 +129,14 @@ def _scalar(value: Any, target: PropertyType) -> object | Misfit:
             return _wrong(value, target)
         case Scalar.STRING | Scalar.BOOL:
             pass
-    found = fit(value, target)
-    return Misfit("J07", found.reason) if isinstance(found, Misfit) else found
+    fitted_value = fit(value, target)
+    return Misfit("J07", fitted_value.reason) if isinstance(fitted_value, Misfit) else fitted_value
 
 
 def _read_integer(value: Any) -> Any:
-    """The number of a decimal text, as results spell integers that JavaScript would round; any other value as it is."""
-    found = parse_integer(value) if isinstance(value, str) else None
-    return found if found is not None and str(found) == value else value
+    """Return the number of a decimal text, the form of integers that JavaScript would round; other values as they are."""
+    number = parse_integer(value) if isinstance(value, str) else None
+    return number if number is not None and str(number) == value else value
 
 
 def is_storable(text: str) -> bool:
@@ -170,8 +170,8 @@ def _date(value: Any, target: PropertyType) -> object | Misfit:
         return value
     if type(value) is date:
         return value
-    found = parse_date(value) if isinstance(value, str) else None
-    return _wrong(value, target, accepted) if found is None else found
+    day = parse_date(value) if isinstance(value, str) else None
+    return _wrong(value, target, accepted) if day is None else day
 
 
 def _datetime(value: Any, target: PropertyType) -> object | Misfit:
@@ -182,8 +182,8 @@ def _datetime(value: Any, target: PropertyType) -> object | Misfit:
         return to_utc(value)
     if type(value) is date:
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    found = parse_datetime(value) if isinstance(value, str) else None
-    return _wrong(value, target, accepted) if found is None else found
+    instant = parse_datetime(value) if isinstance(value, str) else None
+    return _wrong(value, target, accepted) if instant is None else instant
 
 
 def _vector(value: Any, target: PropertyType) -> object | Misfit:
@@ -204,10 +204,10 @@ def _list(value: Any, target: PropertyType) -> object | Misfit:
     item_type = PropertyType(scalar=target.scalar)
     items: list[object] = []
     for index, item in enumerate(value):
-        found = _wrong(item, item_type) if item is None else _scalar(item, item_type)
-        if isinstance(found, Misfit):
-            return Misfit(found.rule, f"item {index}: {found.reason}")
-        items.append(found)
+        fitted_item = _wrong(item, item_type) if item is None else _scalar(item, item_type)
+        if isinstance(fitted_item, Misfit):
+            return Misfit(fitted_item.rule, f"item {index}: {fitted_item.reason}")
+        items.append(fitted_item)
     return tuple(items)
 
 
@@ -242,7 +242,7 @@ _JSON_TYPES: Mapping[Scalar, pa.DataType] = {
 
 
 def json_type(target: PropertyType) -> pa.DataType:
-    """The type of a property in JSON, where dates, instants and bytes are texts."""
+    """Return the type of a property in JSON, where dates, instants and bytes are texts."""
     item = _JSON_TYPES.get(target.scalar, PropertyType(scalar=target.scalar).arrow)
     return pa.list_(item) if target.is_list or target.is_vector else item
 
@@ -278,10 +278,10 @@ def _items(values: pa.Array, target: PropertyType) -> pa.Array | None:
 
 def _lists(values: pa.Array, target: PropertyType) -> pa.Array | None:
     items = values.flatten()
-    found = None if items.null_count else _items(items, PropertyType(scalar=target.scalar))
-    if found is None:
+    shaped_items = None if items.null_count else _items(items, PropertyType(scalar=target.scalar))
+    if shaped_items is None:
         return None
-    return relist(found, values).cast(target.arrow)
+    return relist(shaped_items, values).cast(target.arrow)
 
 
 def relist(items: pa.Array, like: pa.Array) -> pa.ListArray:

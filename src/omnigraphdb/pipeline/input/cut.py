@@ -58,10 +58,14 @@ Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
 """Writes the parts of a stream to scratch files."""
 
 
-def measure(given: LoadSource) -> Size:
+def measure(load_source: LoadSource) -> Size:
     """Measure an input; of a stream only the part that was read ahead."""
     grain = grain_of(NO_BOUND, 0)
-    portions = [one for source in given.sources for one in _cut_source(source, grain, None, None)]
+    portions = [
+        portion
+        for source in load_source.sources
+        for portion in _cut_source(source, grain, None, None)
+    ]
     return Size(
         bytes=sum(portion.bytes for portion in portions),
         rows=sum(portion.rows or 0 for portion in portions),
@@ -69,12 +73,12 @@ def measure(given: LoadSource) -> Size:
 
 
 def cut(
-    given: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
+    load_source: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
 ) -> tuple[Split, ...]:
     """Cut every source into splits; small sources share a split."""
     splits = (
         _make_split(source, portion, index, part)
-        for index, source in enumerate(given.sources)
+        for index, source in enumerate(load_source.sources)
         for part, portion in enumerate(_cut_source(source, grain, spread, spool))
     )
     return tuple(pack_splits(splits, grain))
@@ -103,15 +107,15 @@ def _cut_source(
             yield from spool(source.parts(grain.bytes))
         case Stream() if spool is not None:
             yield from (
-                Portion(SpilledLines(one), n)
-                for one, n in _spool_source(spool, source, grain.bytes)
+                Portion(SpilledLines(scratch_path), n)
+                for scratch_path, n in _spool_source(spool, source, grain.bytes)
             )
         case Stream():
             yield Portion(SpilledLines(""), source.ahead_bytes)
         case Records() if spool is not None:
             yield from (
-                Portion(SpilledRecords(one), n)
-                for one, n in _spool_source(spool, source, grain.bytes)
+                Portion(SpilledRecords(scratch_path), n)
+                for scratch_path, n in _spool_source(spool, source, grain.bytes)
             )
         case Records():
             yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)

@@ -1,4 +1,4 @@
-"""The digest of what a load brings, by which a repeated load is recognised."""
+"""The digest of the sources of a load, by which a repeated load is recognised."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ _STREAM: Final = "stream"
 
 
 def digest_source(load_source: LoadSource, bytes_max: int, rows_max: int) -> list[str]:
-    """Digest the types and the content of every source; what was not read ahead as a whole counts by its type alone."""
+    """Digest the types and the content of every source; a stream that was read ahead only in part counts by its type alone."""
     return [
         f"{_type_of(source)} {_digest(source, bytes_max, rows_max)}"
         for source in load_source.sources
@@ -50,7 +50,7 @@ def _digest(source: Source, bytes_max: int, rows_max: int) -> str:
         case FrameSource():
             return _digest_frame(source.frame)
         case Records() if source.ahead_bytes <= bytes_max and source.ahead_rows <= rows_max:
-            return _digest_records([one for batch in source.ahead for one in batch])
+            return _digest_records([record for batch in source.ahead for record in batch])
         case Stream() if source.ahead_bytes <= bytes_max:
             return hashlib.sha256(b"".join(source.ahead)).hexdigest()
         case Records() | Stream() | FrameStream() | ForeignFrame():
@@ -64,10 +64,10 @@ def _digest_file(path: Path) -> str:
 
 def _digest_frame(frame: pa.Table) -> str:
     # Equal rows in other chunks are the same rows.
-    whole = frame.combine_chunks()
+    combined = frame.combine_chunks()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, whole.schema) as writer:
-        writer.write_table(whole)
+    with pa.ipc.new_stream(sink, combined.schema) as writer:
+        writer.write_table(combined)
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 

@@ -20,7 +20,7 @@ from omnigraphdb.limits import FRAME_ROWS
 from omnigraphdb.pipeline.input.columns import DAYS, INSTANTS, ColumnMisfit, Shaped, relist, shape
 from omnigraphdb.pipeline.input.intake import Intake, Part
 from omnigraphdb.pipeline.input.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
-from omnigraphdb.storage.arrow import column as whole
+from omnigraphdb.storage.arrow import column as table_column
 from omnigraphdb.values import dataclass
 
 _ENDS = {"from": "src", "to": "dst"}
@@ -59,13 +59,13 @@ def _read_file(path: Path, type_: TableType) -> pa.Table:
     if path.suffix == ".csv":
         return read_csv(path, type_)
     raise UserInputError(
-        f"'{path}' is no frame: expected a .parquet, .csv, .jsonl or .ndjson file; no changes were made",
+        f"'{path}' is not a frame: expected a .parquet, .csv, .jsonl or .ndjson file; no changes were made",
         hint="records of several types in one .jsonl file are loaded without naming a type",
     )
 
 
 def _from_pandas(frame: Any, type_: TableType) -> pa.Table:
-    """Convert a pandas frame; its index is no column of the graph."""
+    """Convert a pandas frame; its index is not a column of the graph."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except OverflowError:
@@ -131,27 +131,27 @@ def take_frames(
 
 
 def _take_rows(type_: TableType, frame: pa.Table, origins: Origins, intake: Intake) -> None:
-    named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
-    problems = _find_misnamed(type_, named)
+    renamed_frame = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
+    problems = _find_misnamed(type_, renamed_frame)
     if problems:
         intake.refuse(replace(problem, file=origins.files[0]) for problem in problems)
         return
     columns = {
-        name: _column(type_, name, named, target, origins, intake)
+        name: _column(type_, name, renamed_frame, target, origins, intake)
         for name, target in list_columns(type_).items()
     }
     intake.add(
         type_,
         Part(
             columns=columns,
-            explicit_ids=_read_ids(type_, named, origins, intake),
+            explicit_ids=_read_ids(type_, renamed_frame, origins, intake),
             origins=origins,
         ),
     )
 
 
 def column_name(type_: TableType, name: str) -> str:
-    """The table column that a frame column fills."""
+    """Return the table column that a frame column fills."""
     return _ENDS.get(name, name) if isinstance(type_, EdgeType) else name
 
 
@@ -159,23 +159,23 @@ def _find_misnamed(type_: TableType, frame: pa.Table) -> list[Problem]:
     """Find columns that are unknown, given twice, or missing."""
     table = type_.table_key
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
-    known = ["id", *ends, *type_.properties]
-    found = []
+    expected_names = ["id", *ends, *type_.properties]
+    problems = []
     for index, name in enumerate(frame.column_names):
-        if name not in known:
-            near = suggestion(did_you_mean(name, known))
+        if name not in expected_names:
+            near = suggestion(did_you_mean(name, expected_names))
             message = f"unknown column '{name}' of {type_.name}{near}"
-            found.append(Problem(rule="J05", message=message, table_key=table, property=name))
+            problems.append(Problem(rule="J05", message=message, table_key=table, property=name))
         elif name in frame.column_names[:index]:
             message = f"column '{name}' of {type_.name} is given twice"
-            found.append(Problem(rule="J06", message=message, table_key=table, property=name))
+            problems.append(Problem(rule="J06", message=message, table_key=table, property=name))
     for end in ends:
         if end not in frame.column_names:
             message = (
                 f"an edge frame of {type_.name} needs the columns src and dst (or from and to)"
             )
-            found.append(Problem(rule="J04", message=message, table_key=table, property=end))
-    return found
+            problems.append(Problem(rule="J04", message=message, table_key=table, property=end))
+    return problems
 
 
 def list_columns(type_: TableType) -> dict[str, PropertyType]:
@@ -192,7 +192,7 @@ def _column(
     origins: Origins,
     intake: Intake,
 ) -> pa.Array:
-    values = whole(frame, name) if name in frame.column_names else None
+    values = table_column(frame, name) if name in frame.column_names else None
 
     def shape_part(start: int, rows: int) -> Shaped:
         if values is None:
@@ -224,7 +224,7 @@ def _take_values(
         shaped = shape_part(start, min(FRAME_ROWS, rows - start))
         misfits = shaped.misfits
         if start:
-            misfits = tuple(replace(one, index=one.index + start) for one in misfits)
+            misfits = tuple(replace(misfit, index=misfit.index + start) for misfit in misfits)
         intake.refuse_each(misfits, describe)
         parts.append(shaped.values)
     if len(parts) == 1:
@@ -233,7 +233,7 @@ def _take_values(
 
 
 def _spell_cell(values: pa.Array, row: int) -> str | None:
-    """A cell for a message; None where it has no value."""
+    """Spell a cell for a message; None where it has no value."""
     value = _python_values(values.slice(row, 1))[0]
     return None if value is None else shorten(value)
 
@@ -243,7 +243,7 @@ def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intak
     if "id" not in frame.column_names:
         return pa.nulls(frame.num_rows, pa.string())
     key = type_.key_type if isinstance(type_, NodeType) else None
-    values, target = whole(frame, "id"), replace(_TEXT, nullable=True)
+    values, target = table_column(frame, "id"), replace(_TEXT, nullable=True)
 
     def describe(wrong: ColumnMisfit) -> Problem:
         return origins.of(wrong.index).problem(
@@ -303,12 +303,12 @@ def _python_values(values: pa.Array) -> list[Any]:
     if _is_list(values.type):
         values = relist(_plain_items(values.flatten()), values)
     try:
-        found: list[Any] = _plain_items(values).to_pylist()
+        python_values: list[Any] = _plain_items(values).to_pylist()
     except (OverflowError, ValueError):
         # Python has no such date, time or number, and no property holds one.
         texts = values.cast(pa.string()).to_pylist()
         return [None if text is None else ArrowOnly(text) for text in texts]
-    return _whole_numbers(found) if _is_whole_decimal(_item(values.type)) else found
+    return _whole_numbers(python_values) if _is_whole_decimal(_item(values.type)) else python_values
 
 
 def _plain_items(values: pa.Array) -> pa.Array:
@@ -316,7 +316,7 @@ def _plain_items(values: pa.Array) -> pa.Array:
 
 
 def _whole_numbers(values: Any) -> Any:
-    """Decimals of any depth as Python integers."""
+    """Convert decimals of any depth to Python integers."""
     if isinstance(values, list):
         return [_whole_numbers(value) for value in values]
     return None if values is None else int(values)
@@ -332,22 +332,22 @@ class ArrowOnly:
         return self.text
 
 
-def _is_list(found: pa.DataType) -> bool:
+def _is_list(arrow_type: pa.DataType) -> bool:
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(test(found) for test in kinds)
+    return any(test(arrow_type) for test in kinds)
 
 
-def _is_text(found: pa.DataType) -> bool:
-    return any(test(found) for test in _FAMILIES[Scalar.STRING])
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return any(test(arrow_type) for test in _FAMILIES[Scalar.STRING])
 
 
-def _is_whole_decimal(found: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(found) and found.scale == 0)
+def _is_whole_decimal(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(arrow_type) and arrow_type.scale == 0)
 
 
-def _item(found: pa.DataType) -> pa.DataType:
-    """The item type of a list type; any other type itself."""
-    return found.value_type if _is_list(found) else found
+def _item(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the item type of a list type; any other type itself."""
+    return arrow_type.value_type if _is_list(arrow_type) else arrow_type
 
 
 def _cast(values: pa.Array, target: PropertyType) -> pa.Array:
@@ -397,16 +397,16 @@ _FAMILIES: Mapping[Scalar, tuple[Any, ...]] = {
 }
 
 
-def _casts_cleanly(found: pa.DataType, target: PropertyType) -> bool:
+def _casts_cleanly(arrow_type: pa.DataType, target: PropertyType) -> bool:
     """Whether the Arrow type is of the same family as the property, so that a safe cast decides."""
-    if pa.types.is_null(found):
+    if pa.types.is_null(arrow_type):
         return True
     if target.is_vector or target.is_list:
-        if not _is_list(found):
+        if not _is_list(arrow_type):
             return False
-        return _casts_cleanly(found.value_type, PropertyType(scalar=target.scalar))
+        return _casts_cleanly(arrow_type.value_type, PropertyType(scalar=target.scalar))
     if target.scalar in INTEGERS:
-        return bool(pa.types.is_integer(found)) or _is_whole_decimal(found)
+        return bool(pa.types.is_integer(arrow_type)) or _is_whole_decimal(arrow_type)
     if target.scalar in FLOATS:
-        return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
-    return any(test(found) for test in _FAMILIES[target.scalar])
+        return bool(pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type))
+    return any(test(arrow_type) for test in _FAMILIES[target.scalar])

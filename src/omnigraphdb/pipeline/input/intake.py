@@ -56,12 +56,12 @@ class Intake:
     """Problems that are described; the others are counted."""
 
     spill: Callable[[Sequence[Problem]], None] | None = None
-    """Takes the problems away when they are many; without it all that are described stay here."""
+    """Takes the problems away when they are many; without it every described problem stays here."""
     spilled: int = 0
 
     @property
     def room(self) -> int:
-        """How many problems are still described; further ones are only counted."""
+        """The number of problems that can still be described; further problems are only counted."""
         return max(0, self.shown_max - self.spilled - len(self.problems))
 
     def add(self, type_: TableType, part: Part) -> None:
@@ -81,9 +81,9 @@ class Intake:
 
     def refuse_each(self, wrong: Sequence[_W], describe: Callable[[_W], Problem]) -> None:
         """Describe problems in their order while there is room, and count the others."""
-        room = self.room
-        self.refuse(map(describe, wrong[:room]))
-        self.count(max(0, len(wrong) - room))
+        described_max = self.room
+        self.refuse(map(describe, wrong[:described_max]))
+        self.count(max(0, len(wrong) - described_max))
 
     def join(self, other: "Intake") -> None:
         """Add the rows of another intake; its problems are reported apart, so they are only counted here."""
@@ -101,7 +101,7 @@ class Intake:
         return {key: sum(part.rows for part in self.parts[key]) for key in sorted(self.parts)}
 
     def deltas(self, kind: DeltaKind, runtime: Runtime) -> Deltas:
-        """Make the delta of every table; rows with problems are left out of what their problems concern."""
+        """Make the delta of every table, without rows that lack a key or repeat an id."""
         was_read = not self.total
         deltas: dict[TableKey, TableDelta] = {}
         for key in sorted(self.parts):
@@ -118,8 +118,8 @@ class Intake:
             self.refuse_each(wrong, partial(_describe_id, rule, type_, part, ids))
         rows, origins = pending_rows(type_, part, ids), part.origins
         if ids.null_count and is_keyed(type_):
-            known = pc.indices_nonzero(ids.is_valid())
-            rows, origins = rows.take(known), origins.take(known.to_numpy())
+            keyed_rows = pc.indices_nonzero(ids.is_valid())
+            rows, origins = rows.take(keyed_rows), origins.take(keyed_rows.to_numpy())
         elif ids.null_count:
             filled = pc.coalesce(ids, fresh_ids(runtime.new_id(), len(ids)))
             rows = rows.set_column(rows.schema.get_field_index("id"), "id", filled)
@@ -142,17 +142,17 @@ class Intake:
     ) -> TableDelta:
         """Resolve duplicate ids: a merge without key keeps the last row, any other load refuses all but the first.
 
-        Ids that are wrong may differ once they are right, so that nothing is said about their duplicates.
+        Wrong ids may differ once they are corrected, so that their duplicates are not reported.
         """
         if has_duplicates(column(rows, "id")):
             if keep_last(type_, kind):
                 # In input order, so that a rule names the same row here as in a load in steps.
-                kept = last_of_each_id(rows).sort()
+                remaining_rows = last_of_each_id(rows).sort()
             else:
-                kept = first_of_each_id(column(rows, "id"))
+                remaining_rows = first_of_each_id(column(rows, "id"))
                 if trusts_ids:
                     self._refuse_duplicates(type_, column(rows, "id"), origins)
-            rows, origins = rows.take(kept), origins.take(kept.to_numpy())
+            rows, origins = rows.take(remaining_rows), origins.take(remaining_rows.to_numpy())
         return TableDelta(type=type_, kind=kind, rows=rows, origins=origins)
 
     def _refuse_duplicates(self, type_: TableType, ids: pa.Array, origins: Origins) -> None:
@@ -192,7 +192,7 @@ def find_wrong_ids(
 
 
 def make_id_problem(rule: str, type_: TableType, part: Part, ids: pa.Array, row: int) -> Problem:
-    """Describe what is wrong with the id of a row."""
+    """Describe the problem of the id of a row."""
     origin, table = part.origins.of(row), type_.table_key
     if rule == "W04":
         message = f"the key of {type_.name} has no finite value"
@@ -262,7 +262,7 @@ def keep_last(type_: TableType, kind: DeltaKind) -> bool:
 
 
 def first_of_each_id(ids: pa.Array) -> pa.Array:
-    """The rows that have their id first, in input order."""
+    """Return the rows that have their id first, in input order."""
     rows = pa.table({"id": ids, "row": pa.array(np.arange(len(ids)), pa.int64())})
     first = rows.group_by("id", use_threads=False).aggregate([("row", "min")])
     return column(first.sort_by("row_min"), "row_min")
@@ -327,13 +327,13 @@ def join_parts(type_: TableType, parts: Sequence[Part]) -> Part:
         pa.table({**{name: part.columns[name] for name in names}, _EXPLICIT: part.explicit_ids})
         for part in parts
     ]
-    whole = pa.concat_tables(tables).cast(schema.append(pa.field(_EXPLICIT, pa.string())))
+    table = pa.concat_tables(tables).cast(schema.append(pa.field(_EXPLICIT, pa.string())))
     origins = join_origins([part.origins for part in parts])
     order = origins.order
     if order is not None:
-        whole, origins = whole.take(pa.array(order)), origins.take(order)
-    columns = {name: whole[name] for name in names}
-    return Part(columns=columns, explicit_ids=column(whole, _EXPLICIT), origins=origins)
+        table, origins = table.take(pa.array(order)), origins.take(order)
+    columns = {name: table[name] for name in names}
+    return Part(columns=columns, explicit_ids=column(table, _EXPLICIT), origins=origins)
 
 
 def pending_rows(type_: TableType, part: Part, ids: pa.Array) -> pa.Table:

@@ -29,7 +29,7 @@ def is_array(path: Path) -> bool:
         with _open_text(path) as file:
             head = file.read(_CHUNK_CHARS)
     except (UserInputError, UnicodeDecodeError):
-        # Whoever reads the file says what is wrong with it.
+        # The reader of the file reports the error.
         return False
     text = head[_skip(head, 0) :]
     if _OPEN_LINE.match(text):
@@ -56,8 +56,8 @@ def _open_text(path: Path) -> Iterator[IO[str]]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 class _Items:
@@ -85,17 +85,17 @@ class _Items:
             raise self._refuse(f"'{self._peek()}' follows the end of the array")
 
     def _peek(self) -> str:
-        """The next character that is no space; nothing at the end of the file."""
+        """Return the next character that is not a space; the empty text at the end of the file."""
         self._at = _skip(self._text, self._at)
         while self._at == len(self._text) and self._read_on():
             self._at = _skip(self._text, self._at)
         return self._text[self._at : self._at + 1]
 
     def _take(self, expected: str) -> None:
-        found = self._peek()
-        if found != expected:
-            what = f"'{found}'" if found else "the end of the file"
-            raise self._refuse(f"expected '{expected}', found {what}")
+        character = self._peek()
+        if character != expected:
+            description = f"'{character}'" if character else "the end of the file"
+            raise self._refuse(f"expected '{expected}', found {description}")
         self._at += 1
 
     def _decode(self) -> Any:

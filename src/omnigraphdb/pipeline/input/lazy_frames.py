@@ -33,7 +33,7 @@ def open_frame(frame: Any) -> pa.RecordBatchReader:
 
 
 def _kind_of(frame: Any) -> tuple[str, str] | None:
-    """The library and the class of a lazy frame; neither is imported for it."""
+    """Return the library and the class of a lazy frame; neither is imported for it."""
     bases = (
         (base.__module__.partition(".")[0].lstrip("_"), base.__name__)
         for base in type(frame).__mro__

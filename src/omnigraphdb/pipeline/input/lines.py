@@ -73,7 +73,7 @@ def take_row_file(path: Path, type_: TableType, intake: Intake) -> None:
 def take_row_block(block: Block, type_: TableType, intake: Intake) -> None:
     """Read lines that are rows of one type: Arrow parses whole columns, or else lines are read one by one."""
     texts = block.texts
-    # The first line of a query's result is no row.
+    # The first line of a query's result is not a row.
     start = int(block.first == 1 and _METADATA in texts[0])
     indexes = [index for index in range(start, len(texts)) if not texts[index].isspace()]
     part = _parse_rows(type_, intake.catalog, block, indexes)
@@ -136,8 +136,8 @@ class _Until:
         if rest <= 0:
             return []
         # `readlines(n)` stops once it has more than n bytes, and with n = 0 it never stops.
-        wanted = min(hint, rest) - 1
-        return self.lines.readlines(wanted) if wanted else [self.lines.readline()]
+        size_hint = min(hint, rest) - 1
+        return self.lines.readlines(size_hint) if size_hint else [self.lines.readline()]
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def open_lines(path: Path) -> Iterator[IO[bytes]]:
 def _blocks_of(lines: Any, name: str | None, opens: bool = True) -> Iterator[Block]:
     first = 1
     while read := _read_lines(lines):
-        # Half of a surrogate pair is no UTF-8: such a line is refused with its number, as one of bytes is.
+        # Half of a surrogate pair is not UTF-8: such a line is refused with its number, as a line of bytes is.
         texts = [
             text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
             for text in read
@@ -301,18 +301,18 @@ def _make_part(
 def _columns(
     type_: TableType, members: Mapping[str, pa.Array], ends: Sequence[pa.Array]
 ) -> dict[str, pa.Array] | None:
-    found = {"id": members["id"]}
+    columns = {"id": members["id"]}
     if isinstance(type_, EdgeType):
         # An integer key is its own canonical text.
-        found |= {name: ids.cast(pa.string()) for (_, name), ids in zip(_ENDS, ends, strict=True)}
-        if found["src"].null_count or found["dst"].null_count:
+        columns |= {name: ids.cast(pa.string()) for (_, name), ids in zip(_ENDS, ends, strict=True)}
+        if columns["src"].null_count or columns["dst"].null_count:
             return None
     for name in sorted(type_.properties):
         shaped = shape_arrow(members[name], type_.properties[name].type)
         if shaped is None:
             return None
-        found[name] = shaped
-    return found
+        columns[name] = shaped
+    return columns
 
 
 Ends = tuple[tuple[str, pa.DataType], ...]
@@ -323,7 +323,7 @@ Properties = tuple[tuple[str, PropertyType], ...]
 
 @lru_cache(maxsize=1024)
 def _envelope_of(ends: Ends, properties: Properties) -> pa.Schema:
-    """The members of a record."""
+    """Return the members of a record."""
     data = pa.field("data", pa.struct(_list_members(properties)))
     if not ends:
         return pa.schema([pa.field("type", pa.string()), data])
@@ -332,7 +332,7 @@ def _envelope_of(ends: Ends, properties: Properties) -> pa.Schema:
 
 @lru_cache(maxsize=1024)
 def _row_of(ends: Ends, properties: Properties) -> pa.Schema:
-    """The members of a row."""
+    """Return the members of a row."""
     return pa.schema([*(pa.field(*end) for end in ends), *_list_members(properties)])
 
 
@@ -345,7 +345,7 @@ def _list_properties(type_: TableType) -> Properties:
 
 
 def _list_ends(type_: TableType, catalog: Catalog, example: bytes, names: Sequence[str]) -> Ends:
-    """The ends under some names; they are integers where the first line has them so."""
+    """List the ends under some names; they are integers where the first line has them so."""
     if not isinstance(type_, EdgeType):
         return ()
     numbers = {end.decode() for end in _NUMBERED.findall(example)}
@@ -364,11 +364,11 @@ class _Duplicate(ValueError):
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         raise _Duplicate(next(name for name in names if names.count(name) > 1))
-    return found
+    return members
 
 
 def _no_constant(text: str) -> Any:
@@ -382,13 +382,15 @@ def _read_one_by_one(
     block: Block, indexes: Iterable[int], intake: Intake, type_: TableType | None = None
 ) -> None:
     lines = (index for index in indexes if block.texts[index].strip())
-    while some := list(islice(lines, RECORDS_TYPED)):
+    while line_indexes := list(islice(lines, RECORDS_TYPED)):
         batch = Batch(intake.catalog, block.file, room=intake.room)
-        decoded = [_decode_line(block.texts[i], block.first + i, batch) for i in some]
-        records = [one for one in decoded if one is not None]
+        decoded = [_decode_line(block.texts[i], block.first + i, batch) for i in line_indexes]
+        records = [record for record in decoded if record is not None]
         if type_ is not None:
-            rows = [one for one in records if not _is_heading(one.record, type_)]
-            records = [NumberedRecord(one.number, as_record(type_, one.record)) for one in rows]
+            rows = [record for record in records if not _is_heading(record.record, type_)]
+            records = [
+                NumberedRecord(record.number, as_record(type_, record.record)) for record in rows
+            ]
         batch.read(records, intake)
 
 
@@ -422,8 +424,8 @@ def _describe_no_json(error: Exception) -> Fault:
         case UnicodeDecodeError():
             return Fault("J01", f"not UTF-8 text ({error.reason} at byte {error.start})")
         case json.JSONDecodeError():
-            shown = shorten(error.doc, RECORD_SHOWN_CHARS_MAX)
-            message = f"not JSON at column {error.colno} ({error.msg}): {shown}"
-            return Fault("J01", message, value=shown)
+            text = shorten(error.doc, RECORD_SHOWN_CHARS_MAX)
+            message = f"not JSON at column {error.colno} ({error.msg}): {text}"
+            return Fault("J01", message, value=text)
         case _:
             return Fault("J01", f"not JSON ({shorten(str(error))})")

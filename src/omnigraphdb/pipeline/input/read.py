@@ -80,17 +80,17 @@ def read_inputs(
     `shown_max` are described.
     """
 
-    def start(one: Split) -> Intake:
-        own = None if spill is None else partial(spill, one)
-        return Intake(catalog, shown_max=shown_max, spill=own)
+    def start(input_split: Split) -> Intake:
+        spill_input = None if spill is None else partial(spill, input_split)
+        return Intake(catalog, shown_max=shown_max, spill=spill_input)
 
     inputs, first = split.inputs, split.first
     frames = _read_frames(split, catalog, store)
     if frames is None:
-        for one in inputs:
-            intake, count = _read_input(one, start(one), store, first)
+        for input_split in inputs:
+            intake, count = _read_input(input_split, start(input_split), store, first)
             first += count
-            yield one, intake, count
+            yield input_split, intake, count
         return
     type_, numbered = catalog.tables[_table(split)], []
     for frame in frames:
@@ -98,13 +98,13 @@ def read_inputs(
         first += frame.num_rows
     joined = Intake(catalog, shown_max=0)
     take_frames(type_, numbered, joined)
-    intakes = [joined, *(start(one) for one in inputs[1:])]
+    intakes = [joined, *(start(input_split) for input_split in inputs[1:])]
     if joined.total:
-        intakes = [start(one) for one in inputs]
+        intakes = [start(input_split) for input_split in inputs]
         for pair, intake in zip(numbered, intakes, strict=True):
             take_frames(type_, [pair], intake)
-    for one, intake, frame in zip(inputs, intakes, frames, strict=True):
-        yield one, intake, frame.num_rows
+    for input_split, intake, frame in zip(inputs, intakes, frames, strict=True):
+        yield input_split, intake, frame.num_rows
 
 
 def _read_frames(split: Split, catalog: Catalog, store: Store) -> list[pa.Table] | None:
@@ -112,10 +112,10 @@ def _read_frames(split: Split, catalog: Catalog, store: Store) -> list[pa.Table]
     if not isinstance(split.content, Several):
         return None
     frames: list[pa.Table] = []
-    for one in split.inputs:
-        if not isinstance(one.content, RowGroups | TextTable | Spilled):
+    for input_split in split.inputs:
+        if not isinstance(input_split.content, RowGroups | TextTable | Spilled):
             return None
-        frames.append(read_content(one.content, catalog.tables[_table(one)], store))
+        frames.append(read_content(input_split.content, catalog.tables[_table(input_split)], store))
     return frames
 
 
@@ -305,20 +305,22 @@ def _reshape(
 ) -> pa.Table:
     keys = type_.key_columns if isinstance(type_, NodeType) and is_keyed(type_) else ("id",)
     frame = read_content(content, type_, store, [*names, *keys])
-    named = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
+    renamed_frame = frame.rename_columns([column_name(type_, name) for name in frame.column_names])
     targets = list_columns(type_)
     columns = {
-        name: shape_table_column(type_, name, column(named, name), targets[name], catalog).values
-        if name in named.column_names
-        else pa.nulls(named.num_rows, targets[name].arrow)
+        name: shape_table_column(
+            type_, name, column(renamed_frame, name), targets[name], catalog
+        ).values
+        if name in renamed_frame.column_names
+        else pa.nulls(renamed_frame.num_rows, targets[name].arrow)
         for name in dict.fromkeys([*names, *(key for key in keys if key != "id")])
     }
     if isinstance(type_, NodeType) and is_keyed(type_):
         ids = key_ids(type_, pa.table({name: columns[name] for name in type_.key_columns}))
-    elif "id" in named.column_names:
-        ids = column(named, "id").cast(pa.string())
+    elif "id" in renamed_frame.column_names:
+        ids = column(renamed_frame, "id").cast(pa.string())
     else:
-        ids = pa.nulls(named.num_rows, pa.string())
+        ids = pa.nulls(renamed_frame.num_rows, pa.string())
     rows = pa.table({"id": ids, **{name: columns[name] for name in names}})
     return _add_positions(rows, first)
 
@@ -344,5 +346,8 @@ def drop_rows(rows: pa.Table, slices: Sequence[ScratchSlice], store: Store) -> p
 
 def read_slices(slices: Sequence[ScratchSlice], store: Store) -> pa.Table:
     """Read slices of scratch files one after the other."""
-    parts = [store.scratch.read(one.path, start=one.start, rows=one.rows) for one in slices]
+    parts = [
+        store.scratch.read(scratch_slice.path, start=scratch_slice.start, rows=scratch_slice.rows)
+        for scratch_slice in slices
+    ]
     return pa.concat_tables(parts)

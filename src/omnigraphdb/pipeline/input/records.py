@@ -72,7 +72,7 @@ class TableRecords:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a record."""
+    """A problem of a record."""
 
     rule: str
     message: str
@@ -129,8 +129,10 @@ class Batch:
         self.described = 0
 
     def _locate(self, numbers: Sequence[int]) -> Origins:
-        places = np.asarray(numbers, dtype=np.int64)
-        return Origins(places, (self.file,)) if self.counts_lines else rows_in(self.file, places)
+        positions = np.asarray(numbers, dtype=np.int64)
+        return (
+            Origins(positions, (self.file,)) if self.counts_lines else rows_in(self.file, positions)
+        )
 
     # ---- envelopes
 
@@ -153,12 +155,12 @@ class Batch:
     def _type_of(self, record: Mapping[str, Any], number: int) -> TableType | None:
         is_node = "type" in record
         name = record["type" if is_node else "edge"]
-        found: TableType | None = None
+        type_: TableType | None = None
         if isinstance(name, str):
-            found = self.catalog.nodes.get(name) if is_node else self.catalog.edge(name)
-        if found is None:
+            type_ = self.catalog.nodes.get(name) if is_node else self.catalog.edge(name)
+        if type_ is None:
             self.refuse(number, partial(_describe_unknown_type, name, self.catalog, is_node))
-        return found
+        return type_
 
     def _is_sound(self, record: Mapping[str, Any], type_: TableType, number: int) -> bool:
         """Whether the record can be read on; unknown names are problems that leave the rest of it readable."""
@@ -192,9 +194,9 @@ class Batch:
 
         def describe() -> Fault:
             value = shorten(record[wrong]) if wrong in record else None
-            shown = "it is missing" if value is None else f"got '{value}'"
+            actual = "it is missing" if value is None else f"got '{value}'"
             expected = _spell_id(keys[wrong])
-            message = f"'{wrong}' of an edge is the id of a node as {expected}, {shown}"
+            message = f"'{wrong}' of an edge is the id of a node as {expected}, {actual}"
             return Fault("J04", message, type_.table_key, wrong, value)
 
         self.refuse(number, describe)
@@ -206,8 +208,8 @@ class Batch:
         if not isinstance(data, Mapping):
             self.refuse(number, partial(_describe_no_data, type_, data))
             return False
-        known = type_.properties
-        unknown = next((name for name in data if name != "id" and name not in known), None)
+        properties = type_.properties
+        unknown = next((name for name in data if name != "id" and name not in properties), None)
         if unknown is not None:
             self.refuse(number, partial(_describe_unknown_property, type_, data, unknown))
         return True
@@ -254,7 +256,7 @@ class Batch:
         key: PropertyType | None,
         rule: str,
         name: str,
-        what: str,
+        label: str,
     ) -> pa.Array:
         """Make a column of ids; refuse values that are neither storable text nor of the type of the key."""
         if set(map(type, values)) <= {str, type(None)}:
@@ -264,9 +266,9 @@ class Batch:
                 pass
         shaped = shape_ids(values, key)
 
-        def describe(given: Any) -> Fault:
-            value = shorten(given)
-            message = f"{what} of {table.type.name} is {_spell_id(key)}, got '{value}'"
+        def describe(wrong_value: Any) -> Fault:
+            value = shorten(wrong_value)
+            message = f"{label} of {table.type.name} is {_spell_id(key)}, got '{value}'"
             return Fault(rule, message, table.type.table_key, name, value)
 
         self._begin_pass()
@@ -276,11 +278,11 @@ class Batch:
 
 
 def _describe_no_record(record: Any) -> Fault:
-    shown = shorten(record, RECORD_SHOWN_CHARS_MAX)
+    text = shorten(record, RECORD_SHOWN_CHARS_MAX)
     if not isinstance(record, Mapping):
-        return Fault("J02", f"a record is a JSON object, got: {shown}", value=shown)
+        return Fault("J02", f"a record is a JSON object, got: {text}", value=text)
     count = "both" if "type" in record else "neither"
-    return Fault("J02", f"a record has 'type' or 'edge', this has {count}: {shown}", value=shown)
+    return Fault("J02", f"a record has 'type' or 'edge', this has {count}: {text}", value=text)
 
 
 def _describe_unknown_type(name: Any, catalog: Catalog, is_node: bool) -> Fault:
@@ -313,8 +315,8 @@ def _describe_misfit(
 ) -> Fault:
     missing = " is missing" if wrong.rule == "J14" else ""
     message = f"property '{name}' of {_label(type_, data)}{missing}: {wrong.reason}"
-    given = data.get(name)
-    value = None if given is None else shorten(given)
+    raw_value = data.get(name)
+    value = None if raw_value is None else shorten(raw_value)
     return Fault(wrong.rule, message, type_.table_key, name, value)
 
 
@@ -330,9 +332,11 @@ def _spell_id(key: PropertyType | None) -> str:
 
 
 def _label(type_: TableType, data: Mapping[str, Any]) -> str:
-    """The type and, where a record has one, its key or id."""
+    """Return the type and, where a record has one, its key or id."""
     names: Sequence[str] = type_.key_columns if isinstance(type_, NodeType) else ()
-    found = [data[name] for name in (names or ("id",)) if data.get(name) is not None]
+    key_values = [data[name] for name in (names or ("id",)) if data.get(name) is not None]
     return (
-        f"{type_.name} '{shorten(found[0] if len(found) == 1 else found)}'" if found else type_.name
+        f"{type_.name} '{shorten(key_values[0] if len(key_values) == 1 else key_values)}'"
+        if key_values
+        else type_.name
     )

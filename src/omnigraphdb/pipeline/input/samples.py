@@ -1,4 +1,4 @@
-"""The first rows of any input, typed as little as possible: what a schema is inferred from."""
+"""The first rows of any input, typed as little as possible, from which a schema is inferred."""
 
 import csv
 import gzip
@@ -35,21 +35,21 @@ class Sample:
     rows: pa.Table
     is_whole: bool
     texts_only: bool = False
-    """Whether every value came as text, as from a CSV file: then a text may stand for a number."""
+    """True if every value came as text, as from a CSV file: then a text may stand for a number."""
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What JSON calls the values of a column that are of several kinds; they are spelled as JSON here."""
+    """The JSON kinds of the values of a column with several kinds; these values are spelled as JSON here."""
 
 
 def _list_paths(source: Any) -> list[Path]:
     """List the files that a source names."""
     is_list = isinstance(source, Iterable) and not isinstance(source, str | bytes)
-    named = list(source) if is_list else [source]
-    if not all(isinstance(one, str | Path) for one in named):
+    paths = list(source) if is_list else [source]
+    if not all(isinstance(path, str | Path) for path in paths):
         raise UserInputError(
             "a schema is proposed from frames by type, a file or a list of files, "
             f"not {type(source).__name__}; nothing was proposed"
         )
-    return [Path(one) for one in named]
+    return [Path(path) for path in paths]
 
 
 def read_samples(source: Any, rows_max: int) -> dict[str, Sample]:
@@ -60,14 +60,14 @@ def read_samples(source: Any, rows_max: int) -> dict[str, Sample]:
     samples: dict[str, Sample] = {}
     for path in paths:
         records = _read_records(path, rows_max) if path.name.endswith(_LINES) else None
-        found = records or {_name_type(path): read_sample(path, rows_max)}
-        twice = sorted(samples.keys() & found.keys())
-        if twice:
+        file_samples = records or {_name_type(path): read_sample(path, rows_max)}
+        repeated_names = sorted(samples.keys() & file_samples.keys())
+        if repeated_names:
             raise UserInputError(
-                f"'{path}' and an earlier file both hold rows of {twice[0]}; nothing was proposed",
+                f"'{path}' and an earlier file both hold rows of {repeated_names[0]}; nothing was proposed",
                 hint="name frames by type, each once",
             )
-        samples |= found
+        samples |= file_samples
     return samples
 
 
@@ -83,13 +83,13 @@ def read_sample(frame: Any, rows_max: int) -> Sample:
         first = _take_first(frame, rows_max + 1)
     except (TypeError, AttributeError, pa.ArrowException) as error:
         raise UserInputError(
-            f"a {type(frame).__name__} is no frame: {error}; nothing was proposed"
+            f"a {type(frame).__name__} is not a frame: {error}; nothing was proposed"
         ) from error
     return Sample(rows=first[:rows_max], is_whole=first.num_rows <= rows_max)
 
 
 def _take_first(frame: Any, rows: int) -> pa.Table:
-    """The first rows of a frame; one that is computed on demand computes no more than them."""
+    """Take the first rows of a frame; a frame that is computed on demand computes no more rows."""
     if isinstance(frame, pa.Table):
         return frame[:rows]
     library = type(frame).__module__.partition(".")[0]
@@ -102,15 +102,15 @@ def _take_first(frame: Any, rows: int) -> pa.Table:
         return pa.Table.from_pandas(frame.head(rows), preserve_index=False)
     if hasattr(frame, "scanner"):
         return frame.head(rows)
-    found = pa.RecordBatchReader.from_stream(frame)
-    return _of_batches(found.schema, found, rows).rows
+    reader = pa.RecordBatchReader.from_stream(frame)
+    return _of_batches(reader.schema, reader, rows).rows
 
 
 def _name_type(path: Path) -> str:
-    """`people_at_work.csv` holds rows of PeopleAtWork."""
+    """Name the type of a file: `people_at_work.csv` holds rows of PeopleAtWork."""
     stem = path.name.split(".")[0]
-    words = [one for one in stem.replace("-", "_").split("_") if one]
-    return "".join(one[:1].upper() + one[1:] for one in words)
+    words = [word for word in stem.replace("-", "_").split("_") if word]
+    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _read_file(path: Path, rows_max: int) -> Sample:
@@ -131,14 +131,14 @@ def _read_file(path: Path, rows_max: int) -> Sample:
 
 
 def _of_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], rows_max: int) -> Sample:
-    kept: list[pa.RecordBatch] = []
+    sample_batches: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        kept.append(batch)
+        sample_batches.append(batch)
         count += batch.num_rows
         if count > rows_max:
             break
-    rows = pa.Table.from_batches(kept, schema)
+    rows = pa.Table.from_batches(sample_batches, schema)
     return Sample(rows=rows[:rows_max], is_whole=count <= rows_max)
 
 
@@ -146,16 +146,16 @@ def _of_texts(path: Path, lines: Iterator[list[str]], rows_max: int) -> Sample:
     names = next(lines, None)
     if not names or len(set(names)) < len(names):
         raise UserInputError(
-            f"'{path}' has no header, or one that names a column twice; nothing was proposed"
+            f"'{path}' has no header, or its header names a column twice; nothing was proposed"
         )
-    rows = [one for one in islice(lines, rows_max + 1) if one]
-    wrong = next((n for n, one in enumerate(rows, 2) if len(one) != len(names)), None)
+    rows = [cells for cells in islice(lines, rows_max + 1) if cells]
+    wrong = next((n for n, cells in enumerate(rows, 2) if len(cells) != len(names)), None)
     if wrong is not None:
         raise UserInputError(
             f"'{path}' line {wrong} has not {len(names)} values; nothing was proposed"
         )
     columns = [
-        pa.array([one[i] for one in rows[:rows_max]], pa.string()) for i in range(len(names))
+        pa.array([cells[i] for cells in rows[:rows_max]], pa.string()) for i in range(len(names))
     ]
     return Sample(rows=pa.table(columns, names), is_whole=len(rows) <= rows_max, texts_only=True)
 
@@ -180,22 +180,24 @@ def _read_object(line: str, number: int) -> dict[str, Any]:
 
 
 def _read_records(path: Path, rows_max: int) -> dict[str, Sample] | None:
-    """Samples by type of a file in the load format; None for a file of plain rows."""
+    """Read samples by type from a file in the load format; None for a file of plain rows."""
     try:
         lines = _read_lines(path)
-        read = list(islice(lines, rows_max + 1))
+        records = list(islice(lines, rows_max + 1))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise UserInputError(f"'{path}' cannot be read: {error}; nothing was proposed") from error
-    if not read or not all(_is_record(one) for one in read):
+    if not records or not all(_is_record(record) for record in records):
         return None
     rows: dict[str, list[dict[str, Any]]] = {}
-    for one in read[:rows_max]:
-        ends = {end: one[end] for end in ("from", "to") if end in one}
-        rows.setdefault(one.get("type") or one["edge"], []).append(ends | (one.get("data") or {}))
-    whole = len(read) <= rows_max
+    for record in records[:rows_max]:
+        ends = {end: record[end] for end in ("from", "to") if end in record}
+        rows.setdefault(record.get("type") or record["edge"], []).append(
+            ends | (record.get("data") or {})
+        )
+    is_whole = len(records) <= rows_max
     return {
-        name: replace(_of_rows(iter(found), len(found)), is_whole=whole)
-        for name, found in rows.items()
+        name: replace(_of_rows(iter(type_rows), len(type_rows)), is_whole=is_whole)
+        for name, type_rows in rows.items()
     }
 
 
@@ -205,37 +207,44 @@ def _is_record(row: dict[str, Any]) -> bool:
 
 
 def _of_rows(rows: Iterator[Any], rows_max: int) -> Sample:
-    read = list(islice(rows, rows_max + 1))
-    names = dict.fromkeys(name for one in read for name in one)
-    given = {name: [one.get(name) for one in read[:rows_max]] for name in names}
-    columns = {name: _column(values) for name, values in given.items()}
-    spelled = {name for name, one in columns.items() if pa.types.is_string(one.type)}
-    kinds = {name: found for name in spelled if (found := _list_kinds(given[name])) != ("text",)}
-    return Sample(rows=pa.table(columns), is_whole=len(read) <= rows_max, kinds=kinds)
+    records = list(islice(rows, rows_max + 1))
+    names = dict.fromkeys(name for record in records for name in record)
+    values_by_name = {name: [record.get(name) for record in records[:rows_max]] for name in names}
+    columns = {name: _column(values) for name, values in values_by_name.items()}
+    text_names = {name for name, array in columns.items() if pa.types.is_string(array.type)}
+    kinds = {
+        name: value_kinds
+        for name in text_names
+        if (value_kinds := _list_kinds(values_by_name[name])) != ("text",)
+    }
+    return Sample(rows=pa.table(columns), is_whole=len(records) <= rows_max, kinds=kinds)
 
 
 def _list_kinds(values: list[Any]) -> tuple[str, ...]:
-    """What JSON calls the values."""
-    types = {type(one) for one in values if one is not None}
-    return tuple(sorted({_KINDS.get(one, one.__name__) for one in types}))
+    """List the JSON kinds of the values."""
+    types = {type(value) for value in values if value is not None}
+    return tuple(sorted({_KINDS.get(type_, type_.__name__) for type_ in types}))
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """Values of JSON as a column; those of several kinds are spelled as JSON."""
+    """Convert JSON values to a column; values of several kinds become their JSON texts."""
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        found = pa.array(values)
-        if not pa.types.is_floating(found.type) or not any(map(_exceeds_floats, values)):
-            return found
-    if all(one is None or _is_number(one) for one in values):
-        # Whole numbers past 64 bits, or past what floats count, keep their digits as decimals.
-        exact = [None if one is None else Decimal(str(one)) for one in values]
+        array = pa.array(values)
+        if not pa.types.is_floating(array.type) or not any(map(_exceeds_floats, values)):
+            return array
+    if all(value is None or _is_number(value) for value in values):
+        # Whole numbers past 64 bits, or past the integers that floats hold, keep their digits as decimals.
+        exact = [None if value is None else Decimal(str(value)) for value in values]
         # Arrow would cut the fraction of a float.
-        whole = not any(isinstance(one, float) for one in values)
-        for numbers, type_ in ((values, pa.uint64()), (exact, None))[not whole :]:
+        are_integers = not any(isinstance(value, float) for value in values)
+        for numbers, type_ in ((values, pa.uint64()), (exact, None))[not are_integers :]:
             with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
                 return pa.array(numbers, type_)
     return pa.array(
-        [one if one is None or isinstance(one, str) else json.dumps(one) for one in values]
+        [
+            value if value is None or isinstance(value, str) else json.dumps(value)
+            for value in values
+        ]
     )
 
 

@@ -168,7 +168,7 @@ class Records:
 
     @property
     def ahead_rows(self) -> int:
-        """How many records were read ahead."""
+        """The number of records that were read ahead."""
         return sum(map(len, self.ahead))
 
     def all(self) -> Iterator[Any]:
@@ -180,10 +180,10 @@ class Records:
         gathered: list[Any] = []
         for batch in chain(self.ahead, batch_records(self.rest)):
             gathered += batch
-            room = max(1, bytes_max * len(batch) // max(1, estimate_bytes(batch)))
-            while len(gathered) >= room:
-                yield encode_records(gathered[:room])
-                gathered = gathered[room:]
+            records_max = max(1, bytes_max * len(batch) // max(1, estimate_bytes(batch)))
+            while len(gathered) >= records_max:
+                yield encode_records(gathered[:records_max])
+                gathered = gathered[records_max:]
         if gathered:
             yield encode_records(gathered)
 
@@ -207,19 +207,19 @@ class LoadSource:
     def read_ahead(self, bytes_max: int, rows_max: int) -> "LoadSource":
         """Read streams ahead: short ones into memory, others up to a bound."""
         return replace(
-            self, sources=tuple(_read_ahead(one, bytes_max, rows_max) for one in self.sources)
+            self, sources=tuple(_read_ahead(source, bytes_max, rows_max) for source in self.sources)
         )
 
     @property
     def streams(self) -> bool:
         """Whether a source can be read only once."""
-        return any(isinstance(one, FrameStream | Stream | Records) for one in self.sources)
+        return any(isinstance(source, FrameStream | Stream | Records) for source in self.sources)
 
     @property
     def foreign(self) -> Any | None:
         """The first frame whose rows are in other processes."""
-        found = (source.frame for source in self.sources if isinstance(source, ForeignFrame))
-        return next(found, None)
+        frames = (source.frame for source in self.sources if isinstance(source, ForeignFrame))
+        return next(frames, None)
 
 
 def _read_ahead(source: Source, bytes_max: int, rows_max: int) -> Source:
@@ -280,16 +280,16 @@ def identify_source(source: Any, catalog: Catalog) -> LoadSource:
             "a single record goes in a list: load([{…}]); a mapping names the types of frames; no changes were made"
         )
     if isinstance(source, Mapping):
-        found = (
-            one
+        sources = (
+            typed_source
             for name, frame in source.items()
-            for one in _type_sources(catalog.table(str(name)), frame)
+            for typed_source in _type_sources(catalog.table(str(name)), frame)
         )
-        return LoadSource(tuple(found))
+        return LoadSource(tuple(sources))
     if isinstance(source, str | Path):
         return LoadSource(tuple(_record_files([source])), f"'{source}'")
     if isinstance(source, list | tuple) and source and _are_paths(source):
-        return LoadSource(tuple(_record_files(source)), ", ".join(f"'{one}'" for one in source))
+        return LoadSource(tuple(_record_files(source)), ", ".join(f"'{path}'" for path in source))
     if hasattr(source, "readlines"):
         stream = Stream(name=str(getattr(source, "name", "stream")), rest=texts_of(source))
         return LoadSource((stream,), f"'{getattr(source, 'name', 'the stream')}'")
@@ -379,7 +379,7 @@ def _read_source(source: Source, intake: Intake) -> None:
 
 
 def _are_paths(source: Sequence[Any]) -> bool:
-    return all(isinstance(one, str | Path) for one in source)
+    return all(isinstance(path, str | Path) for path in source)
 
 
 def _record_files(sources: Sequence[str | Path]) -> Iterator[LineFile | Records]:
@@ -400,16 +400,16 @@ def _local(source: str | Path) -> Path:
     return Path(text).expanduser()
 
 
-def _files(path: Path, suffixes: tuple[str, ...], what: str) -> list[Path]:
+def _files(path: Path, suffixes: tuple[str, ...], noun: str) -> list[Path]:
     """List a file, or the files of a directory in name order."""
     if not path.is_dir():
         return [path]
-    found = sorted(one for one in path.iterdir() if one.name.endswith(suffixes))
-    if not found:
+    files = sorted(file for file in path.iterdir() if file.name.endswith(suffixes))
+    if not files:
         raise UserInputError(
-            f"'{path}' holds no {what} ({', '.join(suffixes)}); no changes were made"
+            f"'{path}' holds no {noun} ({', '.join(suffixes)}); no changes were made"
         )
-    return found
+    return files
 
 
 # ---- sources of one type
@@ -450,11 +450,11 @@ def _translate_errors(reader: pa.RecordBatchReader, type_: TableType) -> Iterato
         raise UserInputError(f"{where} cannot be read: {error}; no changes were made") from error
 
 
-def _type_files(type_: TableType, given: Sequence[str | Path]) -> Iterator[Source]:
+def _type_files(type_: TableType, locations: Sequence[str | Path]) -> Iterator[Source]:
     paths = [
         path
-        for one in given
-        for path in _files(_local(one), (*FRAME_SUFFIXES, *RECORD_SUFFIXES), "file of rows")
+        for location in locations
+        for path in _files(_local(location), (*FRAME_SUFFIXES, *RECORD_SUFFIXES), "file of rows")
     ]
     for path in paths:
         if is_array(path):

@@ -25,7 +25,7 @@ NO_BOUND = 1 << 60
 """More than any input has."""
 
 
-# ---- what a split holds
+# ---- the content of a split
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +170,22 @@ class CommittedSplit:
 
 
 def first_position(split: int) -> int:
-    """The position of the first row of a split."""
+    """Return the position of the first row of a split."""
     return (split << POSITION_BITS) + 1
 
 
 def split_of(position: int) -> int:
-    """The split a position is in."""
+    """Return the split that a position is in."""
     return position >> POSITION_BITS
 
 
 def number_in(position: int) -> int:
-    """The number of a position inside its split, from 1."""
+    """Return the number of a position inside its split, from 1."""
     return position & _ROW
 
 
 def splits_of(positions: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[Any, Any]":
-    """The split each position is in."""
+    """Return the split that each position is in."""
     return positions >> POSITION_BITS
 
 
@@ -194,7 +194,7 @@ def splits_of(positions: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grain:
-    """How much one task reads at most: bytes, rows, and a worker's fair share of the whole input."""
+    """The most that one task reads: bytes, rows, and a worker's fair share of the whole input."""
 
     bytes: int
     rows: int
@@ -256,7 +256,7 @@ def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
         reason = str(error).strip()
         raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    # The weight of a group is its bytes or its rows, whichever is nearer to the bound.
+    # The weight of a group is its bytes or its rows: the measure nearer to its bound.
     weights = [
         max(group.total_byte_size / grain.bytes, group.num_rows / grain.rows) for group in groups
     ]
@@ -277,8 +277,10 @@ def _cut_slices(content: RowGroups, size: int, rows: int, count: int) -> Iterato
         return
     step = -(-rows // count)
     for start in range(0, rows, step):
-        taken = min(step, rows - start)
-        yield Portion(replace(content, start=start, rows=taken), size * taken // rows, taken)
+        slice_rows = min(step, rows - start)
+        yield Portion(
+            replace(content, start=start, rows=slice_rows), size * slice_rows // rows, slice_rows
+        )
 
 
 def cut_frame(rows: pa.Table, grain: Grain) -> Iterator[Portion]:
@@ -319,10 +321,10 @@ def _packed_runs(splits: Iterable[Split], grain: Grain) -> Iterator[list[Split]]
         yield run
 
 
-def _go_together(one: Split, other: Split) -> bool:
+def _go_together(first: Split, other: Split) -> bool:
     """Whether one task can read both: both lines, or both frames of one type, readable by every process."""
-    kinds = [_kind(split.content) for split in (one, other)]
-    return kinds[0] is not None and kinds[0] == kinds[1] and one.table_key == other.table_key
+    kinds = [_kind(split.content) for split in (first, other)]
+    return kinds[0] is not None and kinds[0] == kinds[1] and first.table_key == other.table_key
 
 
 def _kind(content: Content) -> str | None:
@@ -348,9 +350,9 @@ def _join_splits(run: Sequence[Split], number: int) -> Split:
     )
 
 
-def split_bytes(wanted: int, total: int) -> int:
-    """The bytes of a split: more than wanted when there would be too many splits."""
-    return max(1, wanted, total // SPLITS_MAX)
+def split_bytes(target_bytes: int, total: int) -> int:
+    """Return the bytes of a split: more than the target when there would be too many splits."""
+    return max(1, target_bytes, total // SPLITS_MAX)
 
 
 def cut_runs(sizes: Sequence[float], size_max: int) -> Iterator[list[int]]:

@@ -16,7 +16,7 @@ from omnigraphdb.catalog.types import PropertyType, Scalar
 from omnigraphdb.pipeline.input.columns import Shaped, json_type, shape, shape_arrow
 
 WIDE: Final = pa.decimal128(38, 0)
-"""Holds integers beyond U64 and I64, so that an error can name each one that does not fit."""
+"""Holds integers beyond U64 and I64, so that an error can name each integer that does not fit."""
 
 THREADED_BYTES: Final = 1 << 20
 """Files up to this size are read by one thread."""
@@ -29,7 +29,7 @@ def read_csv(path: Path, type_: TableType) -> pa.Table:
     """Read a text table: an empty cell is NULL, a quoted empty one is the empty text; texts stay texts."""
     ends = ("src", "dst", "from", "to") if isinstance(type_, EdgeType) else ()
     types = {name: property.type for name, property in type_.properties.items()}
-    texts = [name for name, wanted in types.items() if _is_read_as_text(wanted)]
+    texts = [name for name, property_type in types.items() if _is_read_as_text(property_type)]
     source, options = _open_csv(path)
     rows = pyarrow.csv.read_csv(
         source,
@@ -77,8 +77,8 @@ def _end_last_line(path: Path) -> Path | pa.BufferReader:
         return pa.BufferReader(file.read() + b"\n")
 
 
-def _is_read_as_text(wanted: PropertyType) -> bool:
-    return wanted.scalar not in _INFERRED or wanted.is_list or wanted.is_vector
+def _is_read_as_text(property_type: PropertyType) -> bool:
+    return property_type.scalar not in _INFERRED or property_type.is_list or property_type.is_vector
 
 
 def _integers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -92,9 +92,9 @@ def _floats(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 def _first_cast(texts: pa.ChunkedArray, *types: pa.DataType) -> pa.ChunkedArray:
     """Cast texts to the first type that holds them all; else they stay texts, which the load refuses by value."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    for wanted in types:
+    for arrow_type in types:
         try:
-            return trimmed.cast(wanted)
+            return trimmed.cast(arrow_type)
         except pa.ArrowInvalid:
             continue
     return texts
@@ -128,12 +128,12 @@ def shape_lists(texts: pa.Array, target: PropertyType) -> Shaped:
 
 
 def _read_arrays(texts: pa.Array, target: PropertyType) -> pa.Array | None:
-    """Parse all cells at once; None when one of them is no JSON array of such values."""
+    """Parse all cells at once; None when a cell is not a JSON array of such values."""
     if not len(texts):
         return pa.array([], json_type(target))
-    spelled = pc.fill_null(texts.cast(pa.large_string()), "null")
+    json_texts = pc.fill_null(texts.cast(pa.large_string()), "null")
     parts = [pa.scalar(part, pa.large_string()) for part in ('{"v":', "}\n", "")]
-    records = pc.binary_join_element_wise(parts[0], spelled, parts[1], parts[2])
+    records = pc.binary_join_element_wise(parts[0], json_texts, parts[1], parts[2])
     schema = pa.schema([("v", json_type(target))])
     options = pyarrow.json.ParseOptions(explicit_schema=schema, newlines_in_values=True)
     try:

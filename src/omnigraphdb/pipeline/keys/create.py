@@ -33,8 +33,8 @@ def _require_id_enough(type_: NodeType) -> None:
         raise _refuse_type(type_, f"its key has several properties: {', '.join(type_.key_columns)}")
     required = [
         name
-        for name, one in type_.properties.items()
-        if not one.type.nullable and name not in type_.key_columns
+        for name, property_ in type_.properties.items()
+        if not property_.type.nullable and name not in type_.key_columns
     ]
     if required:
         raise _refuse_type(type_, f"a {type_.name} must have {', '.join(required)}")
@@ -48,7 +48,7 @@ def _refuse_type(type_: NodeType, reason: str) -> UserInputError:
 
 
 def list_ends(edge: EdgeType, node: NodeType) -> Iterator[str]:
-    """The columns of an edge type that name nodes of a type."""
+    """List the columns of an edge type that name nodes of a type."""
     for side, _ in SIDES:
         if node.name == (edge.source if side == "src" else edge.target):
             yield side
@@ -56,8 +56,8 @@ def list_ends(edge: EdgeType, node: NodeType) -> Iterator[str]:
 
 def make_missing_rows(type_: NodeType, ends: Iterable[pa.Array], final: RowsAfterWrite) -> pa.Table:
     """Make rows of the ids that edges name and no node has after the write."""
-    named = pa.concat_arrays([NO_IDS, *ends])
-    return _make_rows(type_, final.missing_nodes(type_.name, named))
+    end_ids = pa.concat_arrays([NO_IDS, *ends])
+    return _make_rows(type_, final.missing_nodes(type_.name, end_ids))
 
 
 def make_created_delta(type_: NodeType, rows: pa.Table, shown_max: int) -> TableDelta:
@@ -70,21 +70,23 @@ def make_created_delta(type_: NodeType, rows: pa.Table, shown_max: int) -> Table
 def create_missing(
     deltas: Deltas, tables: Collection[TableKey], committed: CommittedRows, catalog: Catalog
 ) -> tuple[Deltas, Mapping[TableKey, int]]:
-    """Add rows of nodes that the edges of a load name; give also how many nodes of each type come so."""
+    """Add rows of nodes that the edges of a load name; return also the number of new nodes of each type."""
     final = RowsAfterWrite(deltas=deltas, committed=committed, catalog=catalog)
-    found, created = dict(deltas.tables), dict[TableKey, int]()
+    complete_deltas, created = dict(deltas.tables), dict[TableKey, int]()
     for table in sorted(tables):
         type_ = catalog.tables[table]
         assert isinstance(type_, NodeType), "only nodes are created"
-        edges = [(one, one.type) for one in deltas if isinstance(one.type, EdgeType)]
+        edges = [(delta, delta.type) for delta in deltas if isinstance(delta.type, EdgeType)]
         ends = [
             column(delta.rows, side) for delta, edge in edges for side in list_ends(edge, type_)
         ]
         rows = make_missing_rows(type_, ends, final)
         if rows.num_rows:
             created[table] = rows.num_rows
-            found[table] = _extend_delta(deltas.of(table), type_, rows, edges[0][0].shown_max)
-    return deltas_of(found), created
+            complete_deltas[table] = _extend_delta(
+                deltas.of(table), type_, rows, edges[0][0].shown_max
+            )
+    return deltas_of(complete_deltas), created
 
 
 def _extend_delta(
@@ -92,14 +94,14 @@ def _extend_delta(
 ) -> TableDelta:
     if delta is None:
         return make_created_delta(type_, rows, shown_max)
-    both = pa.concat_tables([delta.rows, rows]).combine_chunks()
-    nowhere = rows_in(None, np.zeros(rows.num_rows, np.int64))
-    origins = None if delta.origins is None else join_origins([delta.origins, nowhere])
-    return replace(delta, rows=both, origins=origins)
+    joined_rows = pa.concat_tables([delta.rows, rows]).combine_chunks()
+    created_origins = rows_in(None, np.zeros(rows.num_rows, np.int64))
+    origins = None if delta.origins is None else join_origins([delta.origins, created_origins])
+    return replace(delta, rows=joined_rows, origins=origins)
 
 
 def _make_rows(type_: NodeType, ids: pa.Array) -> pa.Table:
-    """Make rows of ids in their order: the key from the id, no other value. An id that can be no key makes none."""
+    """Make rows of ids in their order: the key from the id, other values NULL. An id that cannot be a key is left out."""
     ids = ids.take(pc.sort_indices(ids))
     columns = {name: pa.nulls(len(ids), type_.schema.field(name).type) for name in type_.properties}
     for name in type_.key_columns:
@@ -117,15 +119,15 @@ def _read_keys(ids: pa.Array, target: PropertyType) -> pa.Array:
     try:
         values = _cast_ids(ids, target)
     except pa.ArrowInvalid:
-        # Some id is no value: each is tried by itself, to tell which.
+        # Some id is not a value: each is tried by itself.
         values = pa.concat_arrays([_try_id(ids.slice(row, 1), target) for row in range(len(ids))])
-    same = pc.fill_null(pc.equal(key_texts(values, target), ids), False)
-    return pc.if_else(same, values, pa.scalar(None, values.type))
+    is_exact = pc.fill_null(pc.equal(key_texts(values, target), ids), False)
+    return pc.if_else(is_exact, values, pa.scalar(None, values.type))
 
 
-def _try_id(one: pa.Array, target: PropertyType) -> pa.Array:
+def _try_id(id_array: pa.Array, target: PropertyType) -> pa.Array:
     try:
-        return _cast_ids(one, target)
+        return _cast_ids(id_array, target)
     except pa.ArrowInvalid:
         return pa.nulls(1, target.arrow)
 

@@ -100,7 +100,7 @@ class Bucket:
 
     @property
     def load(self) -> LoadSpec:
-        """What every task of the load knows."""
+        """The settings that every task of the load gets."""
         return self.key_plan.load
 
     def incoming(self, table: TableKey, role: str, group: int = 0) -> pa.Table:
@@ -116,11 +116,11 @@ class Bucket:
         return _name_columns(side, self.sides[side.name]) if side.name in self.sides else None
 
     def removed(self, table: TableKey) -> pa.Array:
-        """The ids of committed rows of a table that go without a row that replaces them."""
+        """Return the ids of committed rows of a table that are removed and not replaced."""
         side = KeySide(Origin.REMOVED, table, ID)
         return column(self.sides[side.name], KEY) if side.name in self.sides else NO_IDS
 
-    # ---- what rules ask about committed rows
+    # ---- the questions of rules about committed rows
 
     def where(
         self, table: TableKey, name: str, values: pa.Array, columns: Sequence[str]
@@ -135,7 +135,7 @@ class Bucket:
         return rows.filter(pc.is_in(rows[name], value_set=values)).select(list(columns))
 
     def all(self, table: TableKey, columns: Sequence[str]) -> pa.Table:
-        """Every committed row of this bucket under the endpoint among the columns."""
+        """Return every committed row of this bucket under the endpoint among the columns."""
         side = next(name for name in ("src", "dst") if name in columns)
         rows = self.committed(table, side)
         return self._no_rows(table, columns) if rows is None else rows.select(list(columns))
@@ -145,8 +145,8 @@ class Bucket:
             rows = self.committed(table, name)
             if rows is not None:
                 return rows
-        for group, one in enumerate(self.load.type(table).unique):
-            if name == one.columns[0] and set(columns) == {ID, *one.columns}:
+        for group, constraint in enumerate(self.load.type(table).unique):
+            if name == constraint.columns[0] and set(columns) == {ID, *constraint.columns}:
                 return self.committed(table, UNIQUE, group)
         return None
 
@@ -179,7 +179,9 @@ def _name_columns(side: KeySide, rows: pa.Table) -> pa.Table:
     if side.role == UNIQUE:
         return rows.drop([KEY])
     name = "src" if side.role == FORMER else side.role
-    return rows.rename_columns([name if one == KEY else one for one in rows.column_names])
+    return rows.rename_columns(
+        [name if column_name == KEY else column_name for column_name in rows.column_names]
+    )
 
 
 # ---- ids
@@ -212,27 +214,31 @@ def resolve_ids(bucket: Bucket) -> Iterator[Message]:
 
 def _refuse_duplicates(bucket: Bucket, type_: TableType, rows: pa.Table) -> Finding:
     duplicates = find_duplicates(column(rows, ID), column(rows, POSITION))
-    shown = duplicates.slice(0, min(bucket.load.shown_max, duplicates.num_rows)).to_pylist()
+    described_duplicates = duplicates.slice(
+        0, min(bucket.load.shown_max, duplicates.num_rows)
+    ).to_pylist()
     return Finding(
         phase=Phase.IDS,
         order=(bucket.load.rank(type_.table_key), DUPLICATES),
         problems=tuple(
             LocatedProblem(
-                problem=Problem(rule="", message="", table_key=type_.table_key, row_id=one["id"]),
-                position=one["second"],
-                duplicate_of=one["first"],
+                problem=Problem(
+                    rule="", message="", table_key=type_.table_key, row_id=duplicate["id"]
+                ),
+                position=duplicate["second"],
+                duplicate_of=duplicate["first"],
             )
-            for one in shown
+            for duplicate in described_duplicates
         ),
         total=duplicates.num_rows,
     )
 
 
-def _find_superseded(rows: pa.Table, kept: str) -> pa.Array:
-    """The positions of every row but the last (`max`) or the first (`min`) of its id."""
-    found = rows.group_by(ID, use_threads=False).aggregate([(POSITION, kept)])
+def _find_superseded(rows: pa.Table, aggregation: str) -> pa.Array:
+    """Find the positions of every row but the last (`max`) or the first (`min`) of its id."""
+    groups = rows.group_by(ID, use_threads=False).aggregate([(POSITION, aggregation)])
     positions = column(rows, POSITION)
-    successors = column(found, f"{POSITION}_{kept}")
+    successors = column(groups, f"{POSITION}_{aggregation}")
     return positions.filter(pc.invert(pc.is_in(positions, value_set=successors)))
 
 
@@ -288,10 +294,10 @@ def _list_created(
     bucket: Bucket, nodes: Mapping[TableKey, TableDelta]
 ) -> dict[TableKey, TableDelta]:
     """Make the nodes that edges of this bucket name and that the load is to create."""
-    found: dict[TableKey, TableDelta] = {}
+    created_nodes: dict[TableKey, TableDelta] = {}
     final = _final(bucket, nodes)
     key_plan, load = bucket.key_plan, bucket.load
-    edges = [one for one in key_plan.edges() if one.table_key not in key_plan.endpoints_found]
+    edges = [edge for edge in key_plan.edges() if edge.table_key not in key_plan.endpoints_found]
     for table in sorted(load.creates):
         type_ = load.type(table)
         assert isinstance(type_, NodeType), "only nodes are created"
@@ -302,8 +308,8 @@ def _list_created(
         ]
         rows = make_missing_rows(type_, ends, final)
         if rows.num_rows:
-            found[table] = make_created_delta(type_, rows, load.shown_max)
-    return found
+            created_nodes[table] = make_created_delta(type_, rows, load.shown_max)
+    return created_nodes
 
 
 def _keep_created(bucket: Bucket, table: TableKey, delta: TableDelta) -> Iterator[Message]:

@@ -86,9 +86,9 @@ class Keys:
         type_ = key_plan.load.type(split.table_key)
         sides = [side for side in key_plan.committed_sides if side.table_key == split.table_key]
         slices = [
-            one
+            scratch_slice
             for fragment in split.fragments
-            for one in key_plan.replaced.get((split.table_key, fragment), ())
+            for scratch_slice in key_plan.replaced.get((split.table_key, fragment), ())
         ]
         rows = store.tables.open(split.at).read(
             [ID, *_list_columns(sides, type_)],
@@ -110,7 +110,7 @@ class Keys:
 
 
 def _list_columns(sides: Sequence[KeySide], type_: TableType) -> list[str]:
-    """The columns beside `id` from which the keys of sides are made."""
+    """List the columns beside `id` from which the keys of sides are made."""
     names: dict[str, None] = {}
     for side in sides:
         if side.role in ENDS:
@@ -133,6 +133,6 @@ def _add_keys(side: KeySide, type_: TableType, rows: pa.Table) -> pa.Table:
 
 
 def _make_tuple_keys(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """Texts that are equal where tuples are equal; NULL where a value is missing, which exempts the row."""
+    """Make texts that are equal where tuples are equal; NULL where a value is missing, which exempts the row."""
     texts = [comparable(column(rows, name)).cast(pa.string()) for name in columns]
     return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "\x1f")

@@ -49,9 +49,13 @@ def local_ids_step(
     """Resolve the ids of tables: duplicates, superseded rows, and matches with committed rows."""
     groups: list[LocalIdSplit] = []
     for table in tables:
-        own = tuple(split for split in splits if split.table_key == table)
+        table_splits = tuple(split for split in splits if split.table_key == table)
         # Distinct ids are resolved split by split; otherwise one task needs all splits of the table.
-        runs = [(split,) for split in own] if table in key_plan.distinct_ids else [own]
+        runs = (
+            [(split,) for split in table_splits]
+            if table in key_plan.distinct_ids
+            else [table_splits]
+        )
         groups += (LocalIdSplit(table_key=table, splits=run) for run in runs)
     return Each(name="meet", splits=groups, run=LocalIds(key_plan), out=MESSAGES)
 
@@ -64,24 +68,24 @@ class LocalIds:
 
     def __call__(self, split: LocalIdSplit) -> Iterator[pa.Table]:
         table = split.table_key
-        own = replace(
+        table_plan = replace(
             self.key_plan,
             incoming_rows={table: self.key_plan.incoming_rows[table]},
             resolves_ids=True,
             checks_rules=False,
         )
-        store = own.load.store()
+        store = table_plan.load.store()
         incoming = KeySide(Origin.INCOMING, table, ID)
-        sides = {incoming.name: _extract_side(own, split.splits, incoming)}
-        if own.committed_sides:
+        sides = {incoming.name: _extract_side(table_plan, split.splits, incoming)}
+        if table_plan.committed_sides:
             committed = KeySide(Origin.COMMITTED, table, ID)
-            sides[committed.name] = own.load.cached(
+            sides[committed.name] = table_plan.load.cached(
                 f"committed {table}",
-                own.pins[table],
-                lambda: _read_committed(own, committed, store),
+                table_plan.pins[table],
+                lambda: _read_committed(table_plan, committed, store),
             )
-        found = resolve_ids(Bucket(own, sides, store))
-        yield encode(spill_findings(own.load, store, found))
+        messages = resolve_ids(Bucket(table_plan, sides, store))
+        yield encode(spill_findings(table_plan.load, store, messages))
 
 
 def _read_committed(key_plan: KeyPlan, side: KeySide, store: Store) -> pa.Table:
@@ -104,7 +108,7 @@ def _extract_side(
 
 @dataclass(frozen=True, slots=True)
 class NodeIds:
-    """Where the ids of a node type are after the load: in splits, and in the surviving table version if there is one."""
+    """The sources of the ids of a node type after the load: splits, and the surviving table version if there is one."""
 
     splits: tuple[Split, ...]
     at: TableAt | None
@@ -115,7 +119,7 @@ def make_reading_check(load: LoadSpec, splits: Sequence[Split]) -> "LocalEndpoin
     plan = plan_reading(load, splits)
     if not plan.edges:
         return None
-    nodes = {table: NodeIds(own, None) for table, own in plan.nodes.items()}
+    nodes = {table: NodeIds(node_splits, None) for table, node_splits in plan.nodes.items()}
     return LocalEndpoints(load, nodes, plan.edges)
 
 
@@ -154,7 +158,7 @@ class LocalEndpoints:
         try:
             return edge.table_key in self.edges and self._find_all(edge, rows, store)
         except (OmniError, OSError, pa.ArrowException):
-            # The task that checks the nodes reports what is wrong with them.
+            # The task that checks the nodes reports their problems.
             return False
 
     def __call__(self, split: Split) -> Iterator[pa.Table]:
@@ -163,8 +167,8 @@ class LocalEndpoints:
         edge = self.load.type(split.table_key)
         assert isinstance(edge, EdgeType), "only edges have endpoints"
         rows = split_rows(split, edge, [side for side, _ in SIDES], self.load.catalog, store)
-        found = self._find_all(edge, rows, store)
-        yield encode(() if found else (EndpointsMissing(edge.table_key),))
+        all_exist = self._find_all(edge, rows, store)
+        yield encode(() if all_exist else (EndpointsMissing(edge.table_key),))
 
     def _find_all(self, edge: EdgeType, rows: pa.Table, store: Store) -> bool:
         return all(self._find(edge, rows, table, store) for table in list_node_tables(edge))
@@ -184,7 +188,7 @@ class LocalEndpoints:
     def _read_ids(self, table: TableKey, store: Store) -> pa.Array:
         node, type_ = self.nodes[table], self.load.type(table)
         catalog = self.load.catalog
-        parts = [column(split_rows(one, type_, [], catalog, store), ID) for one in node.splits]
+        parts = [column(split_rows(split, type_, [], catalog, store), ID) for split in node.splits]
         if node.at is not None:
             parts.append(column(store.tables.open(node.at).read([ID]), ID))
         return pa.concat_arrays([part.cast(pa.large_string()) for part in parts or [_NO_IDS]])

@@ -34,7 +34,7 @@ FORMER = "former"
 
 
 class Where(StrEnum):
-    """Where the keys of a table are checked, from the cheapest place to the dearest."""
+    """The place at which the keys of a table are checked, from the cheapest to the dearest."""
 
     NOWHERE = "nowhere"
     """The check step saw that nothing can be wrong: ids ascend, or every endpoint was found while reading."""
@@ -72,7 +72,7 @@ class KeySide:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPlan:
-    """One join of incoming and committed keys: what it decides, for which tables, against which table versions.
+    """One join of incoming and committed keys: its decisions, its tables, and the table versions that it reads.
 
     `resolves_ids` asks for duplicates, superseded rows and matches with committed rows; `checks_rules` for every rule
     about several rows. `superseded` (by split) and `replaced` (by fragment) are rows that an earlier join excluded.
@@ -89,7 +89,7 @@ class KeyPlan:
     )
     replaced: Mapping[tuple[TableKey, int], tuple[ScratchSlice, ...]] = field(default_factory=dict)
     removed_rows: Mapping[TableKey, int] = field(default_factory=dict)
-    """How many committed rows go without a row that replaces them; `replaced` names them too."""
+    """The number of committed rows that are removed and not replaced; `replaced` names them too."""
     endpoints_found: frozenset[TableKey] = frozenset()
     """Edge tables all of whose endpoints exist."""
     distinct_ids: frozenset[TableKey] = frozenset()
@@ -97,7 +97,7 @@ class KeyPlan:
     resolved_ids: frozenset[TableKey] = frozenset()
     """Tables whose ids an earlier step resolved."""
     compact_endpoints: bool = False
-    """Whether a split sends each endpoint once: enough to see that one is missing, however many edges name it."""
+    """True if a split sends each endpoint once: enough to see that it is missing, however many edges name it."""
 
     # ---- the tables of the load
 
@@ -112,21 +112,21 @@ class KeyPlan:
         return self.load.kind is DeltaKind.REPLACE
 
     def edges(self) -> Iterator[EdgeType]:
-        """The edge types that are loaded."""
+        """Return the edge types that are loaded."""
         for table in self.tables:
             type_ = self.load.type(table)
             if isinstance(type_, EdgeType):
                 yield type_
 
     def nodes(self) -> Iterator[NodeType]:
-        """The node types that are loaded."""
+        """Return the node types that are loaded."""
         for table in self.tables:
             type_ = self.load.type(table)
             if isinstance(type_, NodeType):
                 yield type_
 
     def surviving_version(self, table: TableKey) -> TableAt | None:
-        """The committed version of a table whose rows survive the load; None when no row does."""
+        """Return the committed version of a table whose rows survive the load; None when no row does."""
         overwritten = self.overwrites and table in self.incoming_rows
         return None if overwritten or not self.committed_rows.get(table) else self.pins[table]
 
@@ -141,7 +141,7 @@ class KeyPlan:
     # ---- where keys are checked
 
     def where_ids(self, table: TableKey) -> Where:
-        """Where the ids of a loaded table are resolved."""
+        """Choose the place at which the ids of a loaded table are resolved."""
         is_new = table in self.distinct_ids and self.surviving_version(table) is None
         if not self.resolves_ids or is_new or table in self.resolved_ids:
             return Where.NOWHERE
@@ -153,7 +153,7 @@ class KeyPlan:
         return Where.TASK if few else Where.SHUFFLE
 
     def where_endpoints(self, edge: EdgeType) -> Where:
-        """Where the endpoints of a loaded edge type are looked for."""
+        """Choose the place at which the endpoints of a loaded edge type are checked."""
         rows = self.incoming_rows[edge.table_key]
         if edge.table_key in self.endpoints_found or not rows:
             return Where.NOWHERE
@@ -237,10 +237,10 @@ class KeyPlan:
 
     @cached_property
     def removed_sides(self) -> tuple[KeySide, ...]:
-        """The sides of nodes that go."""
+        """The sides of the removed rows of node tables."""
         nodes = (node.table_key for node in self.nodes())
         return tuple(
-            KeySide(Origin.REMOVED, one, ID) for one in nodes if self.removed_rows.get(one)
+            KeySide(Origin.REMOVED, table, ID) for table in nodes if self.removed_rows.get(table)
         )
 
     @cached_property
@@ -272,8 +272,8 @@ class KeyPlan:
     def _list_edge_sides(self) -> Iterator[KeySide]:
         for edge in self.edges():
             for table in map(node_key, (edge.source, edge.target)):
-                found = edge.table_key in self.endpoints_found
-                if not found and not (self.overwrites and table in self.incoming_rows):
+                has_endpoints = edge.table_key in self.endpoints_found
+                if not has_endpoints and not (self.overwrites and table in self.incoming_rows):
                     yield KeySide(Origin.COMMITTED, table, ID)
             if not edge.cardinality.is_free:
                 yield KeySide(Origin.COMMITTED, edge.table_key, "src")
@@ -288,7 +288,7 @@ class KeyPlan:
 
     @property
     def key_rows(self) -> int:
-        """How many rows the sides hold together, at most."""
+        """The most rows that the sides hold together."""
         return sum(
             rows.get(side.table_key, 0)
             for sides, rows in (
@@ -308,13 +308,13 @@ class KeyPlan:
         return {side.name: self.schema(side) for side in sides}
 
     def schema(self, side: KeySide) -> pa.Schema:
-        """The columns of a side, its key first."""
+        """Return the columns of a side, its key first."""
         type_ = self.load.type(side.table_key)
         columns = [(name, _type_of(type_, name)) for name in self.columns(side)]
         return pa.schema([(KEY, pa.string()), *columns])
 
     def columns(self, side: KeySide) -> Sequence[str]:
-        """The columns of a side beside its key."""
+        """Return the columns of a side beside its key."""
         incoming = side.origin is Origin.INCOMING
         if side.origin is Origin.REMOVED or self.is_compact(side):
             return ()
@@ -346,7 +346,7 @@ def is_counted(edge: EdgeType, side: str) -> bool:
 
 
 def list_node_tables(edge: EdgeType) -> tuple[TableKey, ...]:
-    """The node tables at the endpoints of an edge type."""
+    """List the node tables at the endpoints of an edge type."""
     return tuple(dict.fromkeys((node_key(edge.source), node_key(edge.target))))
 
 
@@ -369,13 +369,18 @@ class ReadingPlan:
 def plan_reading(load: LoadSpec, splits: Sequence[Split]) -> ReadingPlan:
     """Choose the edge types whose endpoints are looked for while reading, among the nodes of the same load.
 
-    Incoming nodes exist after the load whatever is committed. Only nodes in frames can be read beforehand.
+    Incoming nodes exist after the load, independently of the committed rows. Only nodes in frames can be read beforehand.
     """
     frames: defaultdict[TableKey, list[Split]] = defaultdict(list)
     for split in splits:
-        if split.table_key is not None and all(_is_frame(one) for one in split.inputs):
+        if split.table_key is not None and all(
+            _is_frame(input_split) for input_split in split.inputs
+        ):
             frames[split.table_key].append(split)
-    rows = {table: sum(split.rows or 0 for split in own) for table, own in frames.items()}
+    rows = {
+        table: sum(split.rows or 0 for split in table_splits)
+        for table, table_splits in frames.items()
+    }
     edges = [
         type_
         for table in frames
