@@ -1,7 +1,6 @@
 """Equal ids of several types: an order by id is total, whichever way it goes and whatever stage it stands in."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

@@ -16,6 +16,7 @@ from tests.golden.world import (
     PEOPLE,
     POLICY,
     SCHEMA,
+    Handle,
     make_graph,
     write_queries,
 )
@@ -77,7 +78,7 @@ def project_graph(notes: Notes, graph: Graph) -> None:
     graph.branch_delete("scores")
 
 
-def use_tags(notes: Notes, graph: Graph) -> None:
+def use_tags(notes: Notes, graph: Handle) -> None:
     """Name commits."""
     note = notes.note
     note("tag", lambda: graph.tag("v1", actor="ada"))

@@ -99,6 +99,8 @@ def ask_reads() -> Iterator[Asked]:
     yield Asked("readTable", "no type", query={"type": "Persn"})
     yield Asked("getSchema")
     yield Asked("listBranches")
+    yield Asked("getBranch", names={"branch": "side"})
+    yield Asked("getBranch", "nothing", names={"branch": "nowhere"})
     yield Asked("listJobs")
     yield Asked("listQueries")
     yield Asked("exportGraph", body={"type_names": ["Knows", "City"]})
@@ -324,6 +326,11 @@ def ask_branches(calls: Answers) -> Iterator[Asked]:
     yield Asked(
         "deleteBranch", "not merged", names={"branch": "draft"}, query={"merged_into": "main"}
     )
+    yield Asked("createTag", body={"name": "first", "branch": "side"})
+    yield Asked("createTag", "no name", body={"name": ""})
+    yield Asked("listTags")
+    yield Asked("deleteTag", names={"tag": "first"})
+    yield Asked("deleteTag", "nothing", names={"tag": "nowhere"})
     for branch in ("draft", "side", "new"):
         yield Asked("deleteBranch", branch, names={"branch": branch})
     yield Asked("deleteBranch", "main", names={"branch": "main"})

@@ -6,6 +6,7 @@ from pathlib import Path
 import omnigraphdb
 from omnigraphdb.remote.graph import RemoteGraph
 from tests.golden.forms import Entries, Notes
+from tests.golden.graph_part import use_tags
 from tests.golden.server import serve_graph
 from tests.golden.session import list_verbs, run_session
 from tests.golden.world import ADD, COUNT, FRIENDS
@@ -19,6 +20,7 @@ def record(folder: Path) -> Entries:
             call_stored(notes, graph)
             refuse_arguments(notes, graph)
             run_session(notes, graph, folder)
+            use_tags(notes, graph)
             notes.note("close", graph.close)
         meet_server(notes, server.url)
     assert {name for name in dir(RemoteGraph) if name[0] != "_"} <= set(list_verbs(notes))

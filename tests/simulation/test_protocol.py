@@ -11,7 +11,7 @@ LINES = ("main", "own", "fork")
 @pytest.mark.parametrize(
     "arguments",
     [
-        "--plan weather --seeds 0:300",
+        "--plan weather --seeds 0:150",
         *(f"--plan weather --work {work} --seeds 0:50" for work in WORKS),
         "--plan single --line main",
         "--plan pairs --line main --step 2",
@@ -40,7 +40,7 @@ def test_the_judge_is_silent(arguments: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(f"--plan weather --seeds 300:30000 --part {part}/8" for part in range(1, 9)),
+        *(f"--plan weather --seeds 150:30000 --part {part}/8" for part in range(1, 9)),
         *(f"--plan weather --work {work} --seeds 50:6000" for work in WORKS),
         *(f"--plan single --line {line}" for line in LINES),
         "--plan pairs --line main",

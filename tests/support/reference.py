@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 import typer
 
 from omnigraphdb import api, errors, limits
-from omnigraphdb.api import graph, opening, snapshot
+from omnigraphdb.api import graph, opening, snapshot, verbs
 from omnigraphdb.api.rights import RULES, list_actions
 from omnigraphdb.catalog.diff.codes import REGISTRY
 from omnigraphdb.compile.codes import CHECK_CODES
@@ -137,11 +137,18 @@ def _call(function: Callable[..., Any]) -> str:
 
 def list_members(holder: type) -> dict[str, Any]:
     """The public names of a class and of the parts it is put together from, in the order of the parts."""
-    parts = [one for one in holder.__mro__ if one.__module__.startswith(holder.__module__)]
-    found: dict[str, Any] = {}
-    for part in parts:
-        found |= {n: one for n, one in vars(part).items() if n not in found and n[0] != "_"}
-    return found
+    modules = (holder.__module__, verbs.__name__)
+    members: dict[str, Any] = {}
+    for part in _list_parts(holder):
+        if part.__module__.startswith(modules):
+            members |= {n: m for n, m in vars(part).items() if n not in members and n[0] != "_"}
+    return members
+
+
+def _list_parts(holder: type) -> list[type]:
+    """List a class and its bases as they are written down; a base of several comes after the last of them."""
+    parts = [holder, *(part for base in holder.__bases__ for part in _list_parts(base))]
+    return list(dict.fromkeys(reversed(parts)))[::-1]
 
 
 def public_members(holder: type) -> dict[str, Any]:

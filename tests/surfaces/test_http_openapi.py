@@ -10,6 +10,10 @@ import pytest
 
 import omnigraphdb
 from omnigraphdb.api import wire
+from omnigraphdb.api.branches import BranchList
+from omnigraphdb.api.comparisons import MergeResult
+from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
+from omnigraphdb.api.verbs.verb import run_verb
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult, SchemaApplyResult
 from tests.support.reference import OPENAPI, describe_served
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, make_graph, serving
@@ -68,11 +72,11 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
         )
         assert done.commit is not None
         fits(Commit, done.commit.to_dict())
-        fits(wire.MergePreviewOutput, graph.merge("b", dry_run=True).to_dict())
-        fits(wire.BranchMergeOutput, graph.merge("b").to_dict())
+        fits(MergeResult, graph.merge("b", dry_run=True).to_dict())
+        fits(MergeResult, graph.merge("b").to_dict())
         block = graph.commit_changes(loaded.commit or "", images=True)
         fits(wire.CommitChangesOutput, wire.spell_block(block))
-        fits(wire.BranchListOutput, wire.spell_branches(graph.branches()))
+        fits(BranchList, run_verb(graph, LIST_BRANCHES, BranchesList()).to_dict())
         fits(wire.CommitListOutput, wire.spell_commits(graph.commits(), None))
         graph.branch_delete("b")
         wider = SCHEMA.replace("age: I32?", "age: I64?  nick: String?")
@@ -92,4 +96,4 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
 )
 def test_a_form_that_is_not_declared_is_found(wrong: dict[str, Any]) -> None:
     with pytest.raises(jsonschema_rs.ValidationError):
-        fits(wire.BranchListOutput, wrong)
+        fits(BranchList, wrong)

@@ -28,7 +28,7 @@ def test_a_method_decides_between_a_name_and_a_word(name: str) -> None:
 def test_a_refused_method_names_those_of_every_route_of_the_path() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
         ROUTER.find("PUT", ("branches", "merge"))
-    assert list(caught.value.allowed) == ["DELETE", "POST"]
+    assert list(caught.value.allowed) == ["DELETE", "GET", "POST"]
 
 
 @pytest.mark.parametrize("path", [("",), ("graphs", "g"), ("branches", ""), ("branches", "a", "b")])

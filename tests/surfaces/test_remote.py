@@ -123,8 +123,8 @@ def test_what_is_missing_is_explained(both: Both) -> None:
     assert missing == [
         "assign", "changes_frame", "cleanup", "cleanup_preview", "describe", "diff_frame", "discard_recovery", "duckdb",
         "ensure_indices", "export_files", "frames", "guard", "location", "operation", "optimize", "policy", "project",
-        "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy", "show", "tag",
-        "tag_delete", "tags", "to_networkx", "with_policy",
+        "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy", "show",
+        "to_networkx", "with_policy",
     ]  # fmt: skip
     for name in missing:
         with pytest.raises(AttributeError, match=f"no '{name}': it needs the storage"):
@@ -132,7 +132,7 @@ def test_what_is_missing_is_explained(both: Both) -> None:
     with pytest.raises(AttributeError, match="RemoteGraph has no 'optimise'"):
         both.there.optimise  # type: ignore[attr-defined] # noqa: B018
     for refused in (
-        lambda: both.there.branch_create("b", at=1),
+        lambda: both.there.branch_create("b", actor="ada"),
         lambda: both.there.load([], mode="append", batch_id="1"),
         lambda: both.there.mutate(ADD, {"n": "x"}, actor="ada"),
         lambda: both.there.doctor(deep=True),

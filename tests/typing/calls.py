@@ -118,7 +118,7 @@ def writing(
 
 
 def history(graph: omnigraphdb.Graph) -> None:
-    reveal_type(graph.branches(compare=True))  # list[Branch]
+    reveal_type(graph.branches(compare=True))  # Branches
     reveal_type(graph.branch("review").ahead)  # int | None
     reveal_type(graph.log_drawing(["main"], limit=3))  # LogDrawing
     reveal_type(graph.describe(at=7))  # Description

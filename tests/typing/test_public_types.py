@@ -13,6 +13,9 @@ import pytest
 import omnigraphdb
 from tests.support.reference import list_members
 
+# Two processes would write the same cache of mypy.
+pytestmark = pytest.mark.xdist_group("typing")
+
 ROOT = Path(__file__).parents[2]
 CALLS = Path(__file__).with_name("calls.py")
 STUBS = Path(__file__).with_name("stubs")
@@ -74,6 +77,7 @@ def seen_by_mypy(attributes: Path) -> Revealed:
         text=True,
         check=False,
     )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
     found = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
     return _by_line((one["file"], one["line"], one["message"]) for one in found)
 

@@ -663,7 +663,7 @@ export type JobListOutput = {
 };
 
 /**
- * Long work and how far it is; a dead job fell silent, because its process died or lost its store.
+ * Long work and its progress; a dead job fell silent, because its process died or lost its store.
  */
 export type JobOutput = {
     job_id: string;
@@ -970,9 +970,9 @@ export type PreconditionFailure = {
 };
 
 /**
- * How far a phase is: `done` of `total`, counted in `unit`; `total` is None while it is not known.
+ * The progress of a phase: `done` of `total`, counted in `unit`; `total` is None while it is not known.
  *
- * `rows` and `bytes` are what the phase has handled so far, None where nobody counts them.
+ * `rows` and `bytes` count the rows and bytes that the phase has handled so far; None where they are not counted.
  *
  */
 export type ProgressOutput = {
@@ -1091,7 +1091,7 @@ export type RecoveryListOutput = {
 };
 
 /**
- * A recovered operation: what recovery did with it, and the commit that records it.
+ * A recovered operation: the action of recovery, and the commit that records it.
  */
 export type RecoveryOutput = {
     recovery_kind: string;

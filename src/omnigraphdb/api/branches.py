@@ -19,7 +19,7 @@ from omnigraphdb.manifest.records import GraphCommit
 from omnigraphdb.manifest.state import BranchState
 from omnigraphdb.runtime import datetime_of
 from omnigraphdb.values import dataclass
-from omnigraphdb.wire import Value, wire
+from omnigraphdb.wire import Value, derived, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,56 @@ class Branches(Shown, list[Branch]):
         return Grid(columns=columns, rows=rows, firm=2, rows_max=len(rows), caption=caption)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchList(Value):
+    """Names of branches, in order, and the facts of each."""
+
+    details: tuple[Branch, ...]
+
+    @derived
+    def branches(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(sorted(branch.name for branch in self.details))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchCreated(Value):
+    """A branch that was created, as it is then."""
+
+    uri: str
+    parent: str = field(metadata=wire("from"))
+    name: str
+    actor: str | None = field(metadata=wire("actor_id"))
+    head: str | None = None
+    created_at: datetime | None = field(default=None, metadata=wire(omit=True))
+    head_at: datetime | None = field(default=None, metadata=wire(omit=True))
+    head_actor: str | None = field(default=None, metadata=wire(omit=True))
+    replayed: bool = field(default=False, metadata=wire(omit=True))
+    """Whether an earlier call with the same idempotency key made it."""
+
+    @property
+    def branch(self) -> Branch:
+        """The branch."""
+        return Branch(
+            name=self.name,
+            head=self.head,
+            parent=self.parent,
+            created_at=self.created_at,
+            head_at=self.head_at,
+            head_actor=self.head_actor,
+            replayed=self.replayed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchDeleted(Value):
+    """A branch that was deleted."""
+
+    uri: str
+    name: str
+    actor: str | None = field(metadata=wire("actor_id"))
+
+
 def _row(branch: Branch, *, counts: bool) -> list[Any]:
     when = "" if branch.head_at is None else spell_moment(branch.head_at)
     apart = ["" if n is None else n for n in (branch.ahead, branch.behind)] if counts else []
@@ -93,17 +143,31 @@ def find_shown(manifest: Manifest, name: BranchName) -> Branch:
     return found
 
 
-def show_new(made: ListedBranch, base: BranchState) -> Branch:
+def show_new(made: ListedBranch, base: BranchState, uri: str, actor: str | None) -> BranchCreated:
     """Show a branch that was just made; its head is that of the state it was made from."""
-    return _make_branch(made, base.head)
+    branch = _make_branch(made, base.head)
+    return BranchCreated(
+        uri=uri,
+        parent=base.branch,
+        name=branch.name,
+        actor=actor,
+        head=branch.head,
+        created_at=branch.created_at,
+        head_at=branch.head_at,
+        head_actor=branch.head_actor,
+    )
 
 
-def show_made(receipt: Mapping[str, Any], *, replayed: bool) -> Branch:
+def show_made(
+    receipt: Mapping[str, Any], uri: str, actor: str | None, *, replayed: bool
+) -> BranchCreated:
     """Show a branch as it was when a request with a key made it."""
-    return Branch(
-        name=receipt["name"],
-        head=receipt["head"],
+    return BranchCreated(
+        uri=uri,
         parent=receipt["parent"],
+        name=receipt["name"],
+        actor=actor,
+        head=receipt["head"],
         replayed=replayed,
     )
 

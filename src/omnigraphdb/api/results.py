@@ -58,6 +58,22 @@ class Tag(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TagList(Value):
+    """Tags, by name."""
+
+    tags: tuple[Tag, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagDeleted(Value):
+    """A tag that was deleted."""
+
+    uri: str
+    name: str
+    actor: str | None = field(metadata=wire("actor_id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPolicy(Value):
     """One version of the policy that a graph keeps; without a text the graph keeps none from then on."""
 

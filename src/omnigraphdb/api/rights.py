@@ -12,7 +12,7 @@ from omnigraphdb.ids import MAIN
 from omnigraphdb.values import dataclass
 
 
-class Verb(StrEnum):
+class CallKind(StrEnum):
     """Every kind of call that a policy decides about."""
 
     READ = "read"
@@ -68,37 +68,45 @@ class RightRule:
 _READ_SERVED: Final = RightRule(action="read", branch="branch", served_only=True)
 _CHANGE: Final = RightRule(action="change", branch="branch")
 
-RULES: Final[Mapping[Verb, tuple[RightRule, ...]]] = {
-    Verb.READ: (_READ_SERVED,),
-    Verb.EXPORT: (RightRule(action="export", branch="branch", served_only=True),),
-    Verb.COMPARE: (
+RULES: Final[Mapping[CallKind, tuple[RightRule, ...]]] = {
+    CallKind.READ: (_READ_SERVED,),
+    CallKind.EXPORT: (RightRule(action="export", branch="branch", served_only=True),),
+    CallKind.COMPARE: (
         RightRule(action="read", branch="base", served_only=True),
         RightRule(action="read", branch="head", served_only=True),
     ),
-    Verb.PREVIEW_MERGE: (
+    CallKind.PREVIEW_MERGE: (
         RightRule(action="read", branch="source", served_only=True),
         RightRule(action="read", branch="target", served_only=True),
     ),
-    Verb.MUTATE: (
+    CallKind.MUTATE: (
         _CHANGE,
         RightRule(
             action="read", branch="returned", served_only=True, when="the mutation returns rows"
         ),
     ),
-    Verb.LOAD: (
+    CallKind.LOAD: (
         RightRule(
             action="branch_create", branch="base", target="made", when="the load makes its branch"
         ),
         RightRule(action="read", branch="base", when="the load names a branch to begin from"),
         _CHANGE,
     ),
-    Verb.ASSIGN: (_CHANGE,),
-    Verb.TAG: (_CHANGE,),
-    Verb.CREATE_BRANCH: (
+    CallKind.ASSIGN: (_CHANGE,),
+    CallKind.TAG: (
+        _CHANGE,
+        RightRule(
+            action="read",
+            branch="author",
+            served_only=True,
+            when="the call names a point in history, which the branch that made it shows",
+        ),
+    ),
+    CallKind.CREATE_BRANCH: (
         RightRule(action="branch_create", branch="source", target="target"),
         RightRule(action="read", branch="author"),
     ),
-    Verb.DELETE_BRANCH: (
+    CallKind.DELETE_BRANCH: (
         RightRule(action="branch_delete", target="target"),
         RightRule(
             action="read",
@@ -107,27 +115,27 @@ RULES: Final[Mapping[Verb, tuple[RightRule, ...]]] = {
             when="the call names a branch that has to have its commits",
         ),
     ),
-    Verb.MERGE: (
+    CallKind.MERGE: (
         RightRule(action="branch_merge", branch="source", target="target"),
         RightRule(action="read", branch="source"),
         RightRule(action="read", branch="target", served_only=True),
     ),
-    Verb.APPLY_SCHEMA: (RightRule(action="schema_apply", target="main"),),
-    Verb.INVOKE_QUERY: (RightRule(action="invoke_query", query="query"),),
-    Verb.MAINTAIN: (RightRule(action="maintain"),),
-    Verb.CHANGE_POLICY: (RightRule(action="policy_change"),),
-    Verb.LIST_GRAPHS: (RightRule(action="graph_list", served_only=True),),
+    CallKind.APPLY_SCHEMA: (RightRule(action="schema_apply", target="main"),),
+    CallKind.INVOKE_QUERY: (RightRule(action="invoke_query", query="query"),),
+    CallKind.MAINTAIN: (RightRule(action="maintain"),),
+    CallKind.CHANGE_POLICY: (RightRule(action="policy_change"),),
+    CallKind.LIST_GRAPHS: (RightRule(action="graph_list", served_only=True),),
 }
 """The rights of each verb; the first one is that of the verb itself, by which routes and tools are listed."""
 
 
-def required_rights(verb: Verb, *, served: bool, **arguments: str | None) -> tuple[Right, ...]:
+def required_rights(verb: CallKind, *, served: bool, **arguments: str | None) -> tuple[Right, ...]:
     """List the rights that a call needs; `served`: at a door that serves others, which asks for reads too."""
     named = {"main": MAIN, **arguments}
     rights = (rule.apply(named) for rule in RULES[verb] if served or not rule.served_only)
     return tuple(right for right in rights if right is not None)
 
 
-def list_actions(verb: Verb) -> tuple[str, ...]:
+def list_actions(verb: CallKind) -> tuple[str, ...]:
     """List the actions that every call of a verb needs at a door that serves others."""
     return tuple(dict.fromkeys(rule.action for rule in RULES[verb] if rule.when is None))

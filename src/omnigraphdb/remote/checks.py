@@ -17,6 +17,8 @@ from omnigraphdb.api.arguments import (
 )
 from omnigraphdb.api.branches import Branch
 from omnigraphdb.api.results import Commit
+from omnigraphdb.api.verbs.argument import list_arguments
+from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.errors import ParamError, UserInputError, shorten
 from omnigraphdb.manifest.lineage import commit_not_found
 from omnigraphdb.manifest.names import branch_name
@@ -49,6 +51,26 @@ def _check_first(method: FunctionType) -> Callable[..., Any]:
         return method(*args, **kwargs)
 
     return call
+
+
+def check_names(asked: Any) -> None:
+    """Check the names of branches of a call before anything is sent."""
+    for argument in list_arguments(type(asked)):
+        value = getattr(asked, argument.name)
+        if argument.is_branch and value is not None:
+            branch_name(value, "a call")
+
+
+def check_facts(call: Call) -> None:
+    """Check the facts of a call that travel in headers."""
+    facts = {
+        "message": call.message,
+        "idempotency_key": call.key,
+        "if_commit": call.if_commit,
+    }
+    for name, value in facts.items():
+        if value is not None:
+            CHECKS[name](name, value)
 
 
 # ---- kinds of arguments
@@ -143,8 +165,5 @@ CHECKS_OF_METHODS: Final[Mapping[str, Mapping[str, Check]]] = {
     "commit_changes": {"id": _check_commit_text},
     "diff_page": {"base": text_of, "head": text_of},
     "path": {"edges": _check_edges},
-    "branch": {"name": _check_branch},
-    "branch_delete": {"name": _check_branch},
-    "merge": {"source": _check_branch},
 }
 """Arguments that mean something else in one method than in the others."""

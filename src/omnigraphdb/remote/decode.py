@@ -6,16 +6,12 @@ from typing import Any, TypedDict
 import pyarrow as pa
 
 from omnigraphdb.api.blobs import Blob
-from omnigraphdb.api.comparisons import Change, Conflict, Diff, DiffPage, MergeResult
+from omnigraphdb.api.comparisons import Change, Diff, DiffPage
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
-from omnigraphdb.api.results import (
-    Commit,
-)
+from omnigraphdb.api.results import Commit
 from omnigraphdb.catalog.types import PropertyType, Scalar, stored_type
 from omnigraphdb.engine.history.changes import DiffStats, Endpoints
 from omnigraphdb.engine.history.entity import EntityHistory, HistoryChange, HistoryGap
-from omnigraphdb.engine.merge.conflicts import ConflictKind
-from omnigraphdb.engine.merge.relate import Outcome
 from omnigraphdb.engine.read.profile import Step as PlanStep
 from omnigraphdb.ids import Op, TableKey, edge_key, node_key
 from omnigraphdb.remote.answers import ANSWER_BYTES, Answer, parse_json
@@ -25,10 +21,6 @@ from omnigraphdb.values import replace
 from omnigraphdb.wire import from_dict
 
 Body = Mapping[str, Any]
-
-
-def _read_commit_of(body: Body) -> Commit | None:
-    return None if body["commit"] is None else from_dict(Commit, body["commit"])
 
 
 def read_explanation(body: Body) -> Explanation:
@@ -44,44 +36,6 @@ def read_explanation(body: Body) -> Explanation:
         for one in body["operators"]
     )
     return Explanation(query_name=body["query_name"], steps=steps, profiled=body["profiled"])
-
-
-def read_merge(body: Body) -> MergeResult:
-    """Read what a merge did, or would do."""
-    return MergeResult(
-        source=body["source"],
-        target=body["target"],
-        outcome=Outcome(body["outcome"]),
-        tables={
-            one["table_key"]: (one["inserts"], one["updates"], one["deletes"])
-            for one in body["changes_by_table"]
-        },
-        commit=_read_commit_of(body),
-        replayed=body.get("replayed", False),
-        conflicts=tuple(read_conflict(one) for one in body.get("conflicts", ())),
-        conflicts_total=body.get("conflicts_total", len(body.get("conflicts", ()))),
-        engine=body.get("engine", "local"),
-        reason=body.get("reason", ""),
-        actor=body["actor_id"],
-        dry_run=body.get("dry_run", False),
-    )
-
-
-def read_conflict(body: Body) -> Conflict:
-    """Read one conflict."""
-    return Conflict(
-        table_key=body["table_key"],
-        row_id=body["row_id"],
-        kind=ConflictKind(body["kind"]),
-        message=body["message"],
-        base=body["base"],
-        source=body["source"],
-        target=body["target"],
-        properties=tuple(body["properties"]),
-    )
-
-
-# ---- changes
 
 
 def read_block(body: Body, *, images: bool = True) -> Body:

@@ -7,9 +7,10 @@ from math import ceil
 from typing import Any, Final
 
 from omnigraphdb import errors
+from omnigraphdb.engine.merge.conflicts import Conflict
 from omnigraphdb.errors import InternalError, OmniError, escape_controls
-from omnigraphdb.remote.decode import read_conflict
 from omnigraphdb.runtime import us_of
+from omnigraphdb.wire import from_dict
 
 WAIT_SECONDS_MAX: Final = 3_600
 """A server that asks for a longer wait is asked again after this."""
@@ -82,7 +83,7 @@ def _add_facts(error: OmniError, headers: Mapping[str, str], now_us: int) -> Non
     match error:
         case errors.MergeConflicts():
             shown = error.details.get("merge_conflicts", ())
-            error.conflicts = tuple(read_conflict(one) for one in shown)
+            error.conflicts = tuple(from_dict(Conflict, one) for one in shown)
             error.total = error.details.get("merge_conflicts_total", len(error.conflicts))
         case errors.PreconditionFailed():
             facts = error.details.get("precondition_failure", {})

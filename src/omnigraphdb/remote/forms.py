@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from omnigraphdb.api import wire
-from omnigraphdb.api.branches import Branch, Branches
 from omnigraphdb.api.comparisons import DiffPage
 from omnigraphdb.api.texts import schema_of
 from omnigraphdb.catalog.diff.steps import SchemaPlan, Step
@@ -36,10 +35,6 @@ def _read_plan(body: Body) -> SchemaPlan:
     return SchemaPlan(steps, tuple(body.get("warnings", ())))
 
 
-def _read_branches(body: Body) -> Branches:
-    return Branches(from_dict(Branch, branch) for branch in body["details"])
-
-
 def _read_commits(body: Body) -> Commits:
     return Commits(from_dict(Commit, commit) for commit in body["commits"])
 
@@ -48,9 +43,6 @@ def _give(body: Any) -> Any:
     return body
 
 
-BRANCHES: Final = Form(wire.BranchListOutput, _read_branches)
-BRANCH_CREATED: Final[Form[Body]] = Form(wire.BranchCreateOutput, _give)
-BRANCH_DELETED: Final[Form[Body]] = Form(wire.BranchDeleteOutput, _give)
 CATALOG: Final = Form(
     wire.SchemaOutput, lambda body: compile_schema(schema_of(str(body["schema_source"])))
 )
@@ -61,8 +53,6 @@ EXPLANATION: Final = Form(wire.ExplanationOutput, decode.read_explanation)
 HISTORY: Final = Form(wire.EntityHistoryOutput, decode.read_history)
 JOBS: Final = Form(wire.JobListOutput, lambda body: [from_dict(Job, job) for job in body["jobs"]])
 LOAD: Final = form_value(LoadResult)
-MERGE: Final = Form(wire.BranchMergeOutput, decode.read_merge)
-MERGE_PREVIEW: Final = Form(wire.MergePreviewOutput, decode.read_merge)
 MUTATION: Final = form_value(MutationResult)
 QUERIES: Final[Form[list[dict[str, Any]]]] = Form(
     wire.QueryCatalogOutput, lambda body: body["queries"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from omnigraphdb.api.arguments import Reference, path_of, point_of
-from omnigraphdb.api.graph.branching import Branching
 from omnigraphdb.api.graph.changes import Changes
 from omnigraphdb.api.graph.diffs import Diffs
 from omnigraphdb.api.graph.exports import Exports
@@ -18,6 +17,8 @@ from omnigraphdb.api.graph.maintenance import Maintenance
 from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
 from omnigraphdb.api.graph.writes import Writes
+from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.manifest.names import branch_name
 
 if TYPE_CHECKING:
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from omnigraphdb.policy import PolicyChecker
 
 
-class Graph(Reads, Exports, Writes, History, Branching, Diffs, Changes, Maintenance, Policies):
+class Graph(
+    Reads,
+    Exports,
+    Writes,
+    History,
+    TagVerbs,
+    BranchVerbs,
+    Diffs,
+    Changes,
+    Maintenance,
+    Policies,
+):
     """An opened graph; safe to share between threads.
 
     Example:

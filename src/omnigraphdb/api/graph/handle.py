@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from omnigraphdb.api.arguments import Reference, key_of, listener_of, point_of
 from omnigraphdb.api.guard import Guard, Permission
 from omnigraphdb.api.results import Commit
-from omnigraphdb.api.rights import Verb, required_rights
+from omnigraphdb.api.rights import CallKind, required_rights
 from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.api.verbs.argument import check_arguments
+from omnigraphdb.api.verbs.call import Call
+from omnigraphdb.api.verbs.verb import Calls, Verb
 from omnigraphdb.catalog.model import Catalog
 from omnigraphdb.commit.plan import WriteOptions
 from omnigraphdb.engine.jobs import JobKind
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.errors import HistoryReclaimed
+from omnigraphdb.errors import HistoryReclaimed, NotFoundError
 from omnigraphdb.ids import MAIN, BranchName, CommitId
 from omnigraphdb.limits import HEAD_READS_MAX
 from omnigraphdb.manifest.names import actor_name, branch_name, commit_message
+from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
     from omnigraphdb.pipeline.location import StoreLocation
@@ -24,10 +28,11 @@ if TYPE_CHECKING:
     from omnigraphdb.policy import PolicyChecker
 
 _Found = TypeVar("_Found")
+_Arguments = TypeVar("_Arguments")
 
 
-class Handle:
-    """What every part of a graph's handle needs: the engine, who asks, on which branch, and whether they may."""
+class Handle(Calls):
+    """The engine of a graph, the actor and the branch of its handle, and the guard that decides about its calls."""
 
     def __init__(
         self,
@@ -106,7 +111,29 @@ class Handle:
         tag = find_tag(self._engine.manifest.current(MAIN), str(name))
         return CommitId(str(name) if tag is None else str(tag.commit))
 
-    def _authorize(self, verb: Verb, actor: str | None, **arguments: str | None) -> Permission:
+    def _call(
+        self, verb: Verb[_Arguments, _Found], asked: _Arguments, call: Call | None = None
+    ) -> _Found:
+        """Run a verb, once its arguments are of their kinds and the actor has its rights."""
+        asked, call = check_arguments(asked), call or Call()
+        actor = actor_name(call.actor) or self._actor
+        permission = Permission(actor)
+        if verb.writes:
+            rights = verb.required_rights(self, asked, served=False)
+            permission = self._guard.require(rights, actor)
+        allowed = replace(call, actor=permission.actor, allowed_by=permission.policy)
+        return verb.run(self, asked, allowed)
+
+    def _find_author(self, branch: BranchName, at: Reference) -> str:
+        """Name the branch that made a point in the history of a branch."""
+        try:
+            head = self._engine.view(branch, point_of(at)).state.head
+        except NotFoundError:
+            # The verb says what is not there, to whoever may read the branch.
+            return branch
+        return branch if head is None else head.branch
+
+    def _authorize(self, verb: CallKind, actor: str | None, **arguments: str | None) -> Permission:
         """Ask the policies, if there are any, whether the actor may."""
         author = actor_name(actor) or self._actor
         return self._guard.require(required_rights(verb, served=False, **arguments), author)

@@ -5,19 +5,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from omnigraphdb.api.arguments import (
-    Reference,
     count_of,
     flag_of,
     name_of,
     names_of,
-    point_of,
     shows_of,
     text_of,
 )
 from omnigraphdb.api.graph.handle import Handle
-from omnigraphdb.api.results import Commit, Commits, OperationStatus, Tag
-from omnigraphdb.api.rights import Verb
-from omnigraphdb.ids import MAIN
+from omnigraphdb.api.results import Commit, Commits, OperationStatus
 from omnigraphdb.manifest.names import actor_name
 from omnigraphdb.manifest.operations import idempotency_key as idempotency_key_of
 from omnigraphdb.manifest.travel import find_commit
@@ -119,46 +115,3 @@ class History(Handle):
         target = self._target(branch, "operation")
         by = actor_name(actor) or self._actor
         return find_status(self._engine, target, by, idempotency_key_of(key))
-
-    def tag(
-        self,
-        name: str,
-        at: Reference | None = None,
-        *,
-        branch: str | None = None,
-        actor: str | None = None,
-    ) -> Tag:
-        """Name a commit, the head of a branch by default; the name stands wherever a commit does, and cleanup keeps its state.
-
-        Example:
-            >>> tagged = graph.tag("before-review", graph.commits()[0])
-            >>> [tag.name for tag in graph.tags()]
-            ['before-review']
-        """
-        from omnigraphdb.engine.tagging import create_tag
-
-        target = self._target(branch, "tag create")
-        by = self._authorize(Verb.TAG, actor, branch=target).actor
-        return Tag.of(create_tag(self._engine, name, point_of(at), target, by))
-
-    def tags(self) -> list[Tag]:
-        """Every tag, by name.
-
-        Example:
-            >>> graph.tags()[0].commit == graph.commit("before-review").id
-            True
-        """
-        from omnigraphdb.manifest.tags import list_tags
-
-        return [Tag.of(tag) for tag in list_tags(self._engine.manifest.current(MAIN))]
-
-    def tag_delete(self, name: str, *, actor: str | None = None) -> None:
-        """Free the name of a tag; its commit stays, until cleanup.
-
-        Example:
-            >>> graph.tag_delete("before-review")
-        """
-        from omnigraphdb.engine.tagging import delete_tag
-
-        by = self._authorize(Verb.TAG, actor, branch=MAIN).actor
-        delete_tag(self._engine, text_of("name", name), by)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omnigraphdb.api.arguments import age_of, count_of, flag_of, text_of
 from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.results import DiscardedRecovery, RecoveryAudit, RecoverySidecar
-from omnigraphdb.api.rights import Verb
+from omnigraphdb.api.rights import CallKind
 from omnigraphdb.engine.jobs import Job, JobKind
 from omnigraphdb.engine.session.open import reopen_graph
 from omnigraphdb.errors import warn_caller
@@ -49,7 +49,7 @@ class Maintenance(Handle):
         from omnigraphdb.engine.maintenance.indexes import ensure_indices
 
         target = self._target(branch, "ensure indices")
-        by = self._authorize(Verb.MAINTAIN, actor).actor
+        by = self._authorize(CallKind.MAINTAIN, actor).actor
         workers = workers_of(self._engine, spark)
         with self._job(JobKind.INDEX, target, by, progress) as tell:
             return ensure_indices(self._engine, target, actor=by, workers=workers, tell=tell)
@@ -83,7 +83,10 @@ class Maintenance(Handle):
         from omnigraphdb.api.runners import workers_of
         from omnigraphdb.engine.maintenance.optimize import optimize
 
-        by, workers = self._authorize(Verb.MAINTAIN, actor).actor, workers_of(self._engine, spark)
+        by, workers = (
+            self._authorize(CallKind.MAINTAIN, actor).actor,
+            workers_of(self._engine, spark),
+        )
         with self._job(JobKind.OPTIMIZE, MAIN, by, progress) as tell:
             report = optimize(self._engine, actor=by, workers=workers, tell=tell)
         if workers is None:
@@ -112,7 +115,7 @@ class Maintenance(Handle):
         """
         from omnigraphdb.engine.maintenance.cleanup import cleanup
 
-        by = self._authorize(Verb.MAINTAIN, actor).actor
+        by = self._authorize(CallKind.MAINTAIN, actor).actor
         with self._job(JobKind.CLEANUP, MAIN, by, progress) as tell:
             return cleanup(
                 self._engine,
@@ -148,7 +151,7 @@ class Maintenance(Handle):
         """
         from omnigraphdb.engine.maintenance.relocate import relocate_graph
 
-        self._authorize(Verb.MAINTAIN, None)
+        self._authorize(CallKind.MAINTAIN, None)
         engine = self._engine
         engine.require_writable("relocate")
         location = engine.location
@@ -173,7 +176,7 @@ class Maintenance(Handle):
         """
         from omnigraphdb.engine.maintenance.repair import repair
 
-        by = self._authorize(Verb.MAINTAIN, actor).actor
+        by = self._authorize(CallKind.MAINTAIN, actor).actor
         return repair(
             self._engine,
             confirm=flag_of("confirm", confirm),

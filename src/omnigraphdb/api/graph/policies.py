@@ -6,7 +6,7 @@ from omnigraphdb.api.arguments import count_of, rules_of
 from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.guard import Guard
 from omnigraphdb.api.results import KeptPolicy
-from omnigraphdb.api.rights import Verb
+from omnigraphdb.api.rights import CallKind
 from omnigraphdb.errors import NotFound
 
 
@@ -65,6 +65,6 @@ class Policies(Handle):
         given = rules_of(policy)
         text = None if given is None else read_kept(given)
         versions = list_versions(self._engine)
-        by = self._authorize(Verb.CHANGE_POLICY, actor).actor
+        by = self._authorize(CallKind.CHANGE_POLICY, actor).actor
         expected = versions[-1].number if versions else 0
         return KeptPolicy.of(replace_policy(self._engine, text, expected, by))

@@ -17,7 +17,7 @@ from omnigraphdb.api.arguments import (
 from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.guard import Permission
 from omnigraphdb.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
-from omnigraphdb.api.rights import Verb
+from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.snapshot import name_and_params
 from omnigraphdb.api.texts import schema_of, source_of
 from omnigraphdb.catalog.diff.steps import SchemaPlan
@@ -61,7 +61,7 @@ class Writes(Handle):
 
         chosen, values = name_and_params(name, params)
         target = self._target(branch, "mutate")
-        by = self._authorize(Verb.MUTATE, actor, branch=target)
+        by = self._authorize(CallKind.MUTATE, actor, branch=target)
         return mutate(
             self._engine,
             source_of(source),
@@ -156,7 +156,7 @@ class Writes(Handle):
         self, actor: str | None, target: BranchName, base: BranchName | None
     ) -> Permission:
         made = target if self._guard.makes_branch(target, base) else None
-        return self._authorize(Verb.LOAD, actor, branch=target, base=base, made=made)
+        return self._authorize(CallKind.LOAD, actor, branch=target, base=base, made=made)
 
     def assign(
         self,
@@ -180,7 +180,7 @@ class Writes(Handle):
 
         type_name, _, property_name = text_of("target", target).partition(".")
         into = self._target(branch, "assign")
-        by = self._authorize(Verb.ASSIGN, actor, branch=into)
+        by = self._authorize(CallKind.ASSIGN, actor, branch=into)
         return assign_values(
             self._engine,
             type_name,
@@ -261,7 +261,7 @@ class Writes(Handle):
         from omnigraphdb.api.loading import chooser
         from omnigraphdb.engine.schema.apply import apply_schema
 
-        text, by = schema_of(schema), self._authorize(Verb.APPLY_SCHEMA, actor)
+        text, by = schema_of(schema), self._authorize(CallKind.APPLY_SCHEMA, actor)
         with self._job(JobKind.SCHEMA_APPLY, MAIN, by.actor, progress) as tell:
             return apply_schema(
                 self._engine,

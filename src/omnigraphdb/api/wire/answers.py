@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from omnigraphdb.api.branches import Branch
 from omnigraphdb.catalog.diff.steps import Step
 from omnigraphdb.compile.descriptor import ValueDescriptor
 from omnigraphdb.engine.history.changes import DiffStats
@@ -20,72 +19,6 @@ class CommitListOutput(TypedDict):
 
     commits: list[Commit]
     next_page_token: str | None
-
-
-class BranchListOutput(TypedDict):
-    """Names of branches, in order, and what is known of each."""
-
-    branches: list[str]
-    details: list[Branch]
-
-
-BranchCreateOutput = TypedDict(
-    "BranchCreateOutput", {"uri": str, "from": str, "name": str, "actor_id": str | None}
-)
-
-
-class BranchDeleteOutput(TypedDict):
-    """The branch that is gone."""
-
-    uri: str
-    name: str
-    actor_id: str | None
-
-
-class TableChanged(TypedDict):
-    """Rows of one table that a merge changes."""
-
-    table_key: str
-    inserts: int
-    updates: int
-    deletes: int
-
-
-class ConflictOutput(TypedDict):
-    """One conflict of a merge, with the rows of the three sides."""
-
-    table_key: str
-    row_id: str | None
-    kind: str
-    message: str
-    base: Row | None
-    source: Row | None
-    target: Row | None
-    properties: list[str]
-
-
-class BranchMergeOutput(TypedDict):
-    """What a merge did."""
-
-    source: str
-    target: str
-    outcome: Literal["already_up_to_date", "fast_forward", "merged"]
-    actor_id: str | None
-    commit: Commit | None
-    replayed: NotRequired[bool]
-    changes_by_table: list[TableChanged]
-    engine: str
-    reason: str
-    branch_deleted: NotRequired[bool]
-    branch_delete_error: NotRequired[str | None]
-
-
-class MergePreviewOutput(BranchMergeOutput):
-    """What a merge would do."""
-
-    dry_run: bool
-    conflicts: list[ConflictOutput]
-    conflicts_total: int
 
 
 class SchemaPlanOutput(TypedDict):

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from omnigraphdb.api.wire.answers import ConflictOutput
+from omnigraphdb.engine.merge.conflicts import Conflict
 
 # ---- facts: texts and values that were given
 
@@ -296,7 +296,7 @@ class ErrorBody(TypedDict):
     publish_contention: NotRequired[ContentionOutput]
     lock: NotRequired[LockOutput]
     idempotency: NotRequired[IdempotencyOutput]
-    merge_conflicts: NotRequired[list[ConflictOutput]]
+    merge_conflicts: NotRequired[list[Conflict]]
     merge_conflicts_total: NotRequired[int]
     merge_base: NotRequired[MergeBaseOutput]
     branch: NotRequired[BranchProblem]

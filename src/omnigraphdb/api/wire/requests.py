@@ -57,23 +57,6 @@ LoadInput = TypedDict(
     },
 )
 
-BranchCreateInput = TypedDict("BranchCreateInput", {"name": str, "from": NotRequired[str | None]})
-
-
-class BranchMergeInput(TypedDict):
-    """A merge."""
-
-    source: str
-    target: NotRequired[str | None]
-    delete_branch: NotRequired[bool | None]
-
-
-class MergePreviewInput(TypedDict):
-    """A merge that is only looked at."""
-
-    source: str
-    target: NotRequired[str | None]
-
 
 class SchemaInput(TypedDict):
     """A schema to plan or apply."""

@@ -4,34 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraphdb.api.wire.answers import (
-    BranchCreateOutput,
-    BranchDeleteOutput,
     EntityChange,
     ImageOutput,
 )
 
 if TYPE_CHECKING:
-    from omnigraphdb.api.branches import Branch
     from omnigraphdb.api.results import Commit
     from omnigraphdb.engine.history.changes import Change, ChangeBlock
     from omnigraphdb.engine.history.entity import EntityHistory
-
-
-def spell_branches(branches: "Iterable[Branch]") -> dict[str, Any]:
-    """Spell branches: their names in order, and what is known of each."""
-    found = list(branches)
-    details = [branch.to_dict() for branch in found]
-    return {"branches": sorted(branch.name for branch in found), "details": details}
-
-
-def spell_branch_create(uri: str, base: str, name: str, actor: str | None) -> BranchCreateOutput:
-    """Spell what creating a branch did."""
-    return {"uri": uri, "from": base, "name": name, "actor_id": actor}
-
-
-def spell_branch_delete(uri: str, name: str, actor: str | None) -> BranchDeleteOutput:
-    """Spell what deleting a branch did."""
-    return {"uri": uri, "name": name, "actor_id": actor}
 
 
 def spell_commits(commits: "Iterable[Commit]", next_page_token: str | None) -> dict[str, Any]:

@@ -44,28 +44,34 @@ class Arcs:
         sources, targets = self.sources[order], self.targets[order]
         first = np.ones(len(order), bool)
         first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
-        kept = order[first]
-        return build_matrix(self.count, self.sources[kept], self.targets[kept], self.values[kept])
+        least_arcs = order[first]
+        return build_matrix(
+            self.count, self.sources[least_arcs], self.targets[least_arcs], self.values[least_arcs]
+        )
 
     @cached_property
     def neighbours(self) -> Matrix:
         """1 for each pair of different nodes with an arc in either direction: the simple undirected graph."""
-        apart = self.sources != self.targets
-        ends = np.concatenate([self.sources[apart], self.targets[apart]])
-        others = np.concatenate([self.targets[apart], self.sources[apart]])
+        distinct = self.sources != self.targets
+        ends = np.concatenate([self.sources[distinct], self.targets[distinct]])
+        others = np.concatenate([self.targets[distinct], self.sources[distinct]])
         return mark_pairs(self.count, ends, others)
 
     @cached_property
     def followers(self) -> Matrix:
         """1 for each pair of different nodes with an arc from the first to the second."""
-        apart = self.sources != self.targets
-        return mark_pairs(self.count, self.sources[apart], self.targets[apart])
+        distinct = self.sources != self.targets
+        return mark_pairs(self.count, self.sources[distinct], self.targets[distinct])
 
     @cached_property
     def ties(self) -> Matrix:
         """Weights between different nodes, added over both directions: the weighted undirected graph."""
-        apart = self.sources != self.targets
-        sources, targets, values = self.sources[apart], self.targets[apart], self.values[apart]
+        distinct = self.sources != self.targets
+        sources, targets, values = (
+            self.sources[distinct],
+            self.targets[distinct],
+            self.values[distinct],
+        )
         return build_matrix(
             self.count,
             np.concatenate([sources, targets]),
@@ -75,24 +81,24 @@ class Arcs:
 
 
 def build_matrix(count: int, rows: Nodes, columns: Nodes, values: Values) -> Matrix:
-    """A sparse square matrix; equal places are added."""
+    """Build a sparse square matrix; values at equal positions are added."""
     return sparse.csr_array((values, (rows, columns)), shape=(count, count))
 
 
 def mark_pairs(count: int, rows: Nodes, columns: Nodes) -> Matrix:
-    """A sparse square matrix of ones; equal places are one."""
+    """Build a sparse square matrix of ones; equal positions stay one."""
     marked = build_matrix(count, rows, columns, np.ones(len(rows)))
     marked.data[:] = 1
     return marked
 
 
 def list_rows(matrix: Matrix) -> Nodes:
-    """The row of each stored value."""
+    """List the row of each stored value."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def expand_rows(matrix: Matrix, rows: Nodes) -> tuple[Nodes, Nodes]:
-    """The arcs that leave some nodes: for each, which of `rows` it leaves, and where it stands in the matrix."""
+    """List the arcs that leave some nodes: the node among `rows` that each arc leaves, and its position in the matrix."""
     starts = matrix.indptr[rows].astype(np.int64)
     lengths = matrix.indptr[rows + 1].astype(np.int64) - starts
     owners = np.repeat(np.arange(len(rows)), lengths)

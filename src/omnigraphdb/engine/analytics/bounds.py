@@ -1,4 +1,4 @@
-"""How long an algorithm may run: rounds and seconds; a bound that is reached is an error that says how far it came."""
+"""Bounds of an algorithm, in rounds and seconds; the error about a reached bound reports the progress."""
 
 from collections.abc import Iterator
 
@@ -26,10 +26,10 @@ class Bounds:
         raise BoundReached(self._name, f"{self._rounds_max} rounds", self.state)
 
     def check_time(self) -> None:
-        """Raise when the time is over, or whoever waits for it cancelled it."""
+        """Raise when the time is over, or when the caller has cancelled."""
         check_cancelled()
         if self._seconds_max is None:
             return
-        # No time is left of a bound that is no number.
+        # A bound that is not a number leaves no time.
         if not self._runtime.monotonic() - self._started <= self._seconds_max:
             raise BoundReached(self._name, f"{self._seconds_max:g} s", self.state)

@@ -1,4 +1,4 @@
-"""What differs between two projections: the nodes that stayed, the arcs that are gone and those that are new."""
+"""The differences between two projections: the nodes that stayed, the arcs that are gone and the arcs that are new."""
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionChange:
-    """`places` are the present numbers of the former nodes, -1 for one that is gone."""
+    """The change between two projections; `places` are the present numbers of the former nodes, -1 for a removed node."""
 
     places: Nodes
     gone: tuple[Nodes, Nodes]
@@ -30,30 +30,34 @@ class ProjectionChange:
 
 
 def compare_projections(
-    tables: Tables, before: Projected, now: Projected
+    tables: Tables, before: Projected, current: Projected
 ) -> ProjectionChange | None:
-    """Compare two projections by the fragments of their tables; None if that does not tell, or most was written anew."""
-    if before.edges.keys() != now.edges.keys():
+    """Compare two projections by the fragments of their tables; None if these do not suffice, or most was rewritten."""
+    if before.edges.keys() != current.edges.keys():
         return None
-    places = _find_present_numbers(before, now)
-    if places is None:
+    present_numbers = _find_present_numbers(before, current)
+    if present_numbers is None:
         return None
-    gone: list[Ends] = []
-    new: list[Ends] = []
-    for name, (edge, ends) in now.edges.items():
+    removed: list[Ends] = []
+    added: list[Ends] = []
+    for name, (edge, ends) in current.edges.items():
         former_edge, former = before.edges[name]
         if ends.dangling or former.dangling:
             return None
-        found = compare_ends(tables, former, ends)
-        if found is None:
+        end_changes = compare_ends(tables, former, ends)
+        if end_changes is None:
             return None
-        lost = _number_ends(before.nodes, former_edge, found[0])
-        fresh = _number_ends(now.nodes, edge, found[1])
-        # Row ids are compared by the nodes that they stand for: two branches give the same one to different nodes.
-        moved = Ends(near=places[lost.near], far=places[lost.far], edges=lost.edges)
-        gone.append(lost.keep(~contained_in(moved, fresh)))
-        new.append(fresh.keep(~contained_in(fresh, moved)))
-    return ProjectionChange(places=places, gone=_join_pairs(gone), new=_join_pairs(new))
+        lost = _number_ends(before.nodes, former_edge, end_changes[0])
+        fresh = _number_ends(current.nodes, edge, end_changes[1])
+        # Row ids are compared by the nodes that they stand for: two branches give the same row id to different nodes.
+        renumbered = Ends(
+            near=present_numbers[lost.near], far=present_numbers[lost.far], edges=lost.edges
+        )
+        removed.append(lost.keep(~contained_in(renumbered, fresh)))
+        added.append(fresh.keep(~contained_in(fresh, renumbered)))
+    return ProjectionChange(
+        places=present_numbers, gone=_join_pairs(removed), new=_join_pairs(added)
+    )
 
 
 def _number_ends(nodes: ProjectedNodes, edge: EdgeType, ends: Ends) -> Ends:
@@ -65,23 +69,23 @@ def _number_ends(nodes: ProjectedNodes, edge: EdgeType, ends: Ends) -> Ends:
 
 
 def _join_pairs(ends: list[Ends]) -> tuple[Nodes, Nodes]:
-    return np.concatenate([one.near for one in ends]), np.concatenate([one.far for one in ends])
+    return np.concatenate([part.near for part in ends]), np.concatenate([part.far for part in ends])
 
 
-def _find_present_numbers(before: Projected, now: Projected) -> Nodes | None:
+def _find_present_numbers(before: Projected, current: Projected) -> Nodes | None:
     """Find the present numbers of former nodes; None if a node was replaced by another of the same id."""
-    places = np.full(before.nodes.count, ABSENT)
+    present_numbers = np.full(before.nodes.count, ABSENT)
     for name, former in before.nodes.types.items():
-        present = now.nodes.types.get(name)
+        present = current.nodes.types.get(name)
         if present is None:
             return None
-        found = _follow_nodes(former, present)
-        if found is None:
+        numbers = _follow_nodes(former, present)
+        if numbers is None:
             return None
         start = before.nodes.starts[name]
-        moved = np.where(found == ABSENT, ABSENT, found + now.nodes.starts[name])
-        places[start : start + len(found)] = moved
-    return places
+        renumbered = np.where(numbers == ABSENT, ABSENT, numbers + current.nodes.starts[name])
+        present_numbers[start : start + len(numbers)] = renumbered
+    return present_numbers
 
 
 def _follow_nodes(former: NodeIds, present: NodeIds) -> Nodes | None:
@@ -92,6 +96,6 @@ def _follow_nodes(former: NodeIds, present: NodeIds) -> Nodes | None:
     replaced = pc.is_in(present.ids, value_set=former.ids.take(indices_of(lost)))
     if len(lost) and pc.any(replaced, min_count=0).as_py():
         return None
-    found = present.row_offsets.of(former.row_offsets.all())
-    found[lost] = ABSENT
-    return found
+    positions = present.row_offsets.of(former.row_offsets.all())
+    positions[lost] = ABSENT
+    return positions

@@ -1,4 +1,4 @@
-"""Which nodes belong together by density: label propagation and Louvain, both in synchronous rounds."""
+"""Groups of nodes by density: label propagation and Louvain, both in synchronous rounds."""
 
 from typing import Any
 
@@ -28,10 +28,12 @@ def propagate_labels(arcs: Arcs, *, rounds: int, bounds: Bounds) -> Nodes:
     for number in range(rounds):
         bounds.state = f"{number} rounds are done"
         bounds.check_time()
-        nodes, named, weights = _sum_by_label(arcs.count, owners, labels[ties.indices], ties.data)
+        nodes, neighbour_labels, weights = _sum_by_label(
+            arcs.count, owners, labels[ties.indices], ties.data
+        )
         best = _choose_best(nodes, weights)
         following = labels.copy()
-        following[nodes[best]] = named[best]
+        following[nodes[best]] = neighbour_labels[best]
         if np.array_equal(following, labels):
             break
         if np.array_equal(following, before):
@@ -51,8 +53,8 @@ def find_communities(arcs: Arcs, *, seed: int, bounds: Bounds) -> Nodes:
         return np.arange(arcs.count)
     rng = np.random.default_rng(seed)
     tries = _TRIES if len(arcs) <= _TRIES_ARCS_MAX else 1
-    found = [_improve_groups(arcs.ties, inner, rng, bounds) for _ in range(tries)]
-    return max(found, key=lambda groups: compute_modularity(arcs.ties, inner, groups))
+    divisions = [_improve_groups(arcs.ties, inner, rng, bounds) for _ in range(tries)]
+    return max(divisions, key=lambda groups: compute_modularity(arcs.ties, inner, groups))
 
 
 def _improve_groups(ties: Matrix, inner: Values, rng: np.random.Generator, bounds: Bounds) -> Nodes:
@@ -78,7 +80,7 @@ def _divide_by_levels(
 
 
 def compute_modularity(ties: Matrix, inner: Values, groups: Nodes) -> float:
-    """How much more weight lies inside the groups than chance would put there."""
+    """Compute the modularity: the share of weight inside the groups, less the share that chance would put there."""
     owners = list_rows(ties)
     total = ties.data.sum() + inner.sum()
     within = ties.data[groups[owners] == groups[ties.indices]].sum() + inner.sum()
@@ -90,7 +92,7 @@ def compute_modularity(ties: Matrix, inner: Values, groups: Nodes) -> float:
 def _divide(
     ties: Matrix, inner: Values, groups: Nodes, rng: np.random.Generator, bounds: Bounds
 ) -> Nodes:
-    """One level: nodes move to the neighbouring group of the highest gain; some of them at random in each round.
+    """Divide the nodes of one level: nodes move to the neighbouring group of the highest gain; some of them at random in each round.
 
     If all moved at once, two neighbours would change places for ever. Fewer of them move when nothing is gained.
     """
@@ -112,23 +114,23 @@ def _divide(
 
 
 def _move(ties: Matrix, owners: Nodes, strength: Values, groups: Nodes, moving: Any) -> Nodes:
-    """Move every node of a half to where it gains most; staying counts as one of the choices."""
+    """Move every node of a half to the group where it gains most; staying counts as one of the choices."""
     arcs = moving[owners]
     sums = np.bincount(groups, strength, len(strength))
     movers = np.flatnonzero(moving)
-    # An arc of weight 0 to the own group makes staying a choice for who has no neighbour there.
-    nodes, named, weights = _sum_by_label(
+    # An arc of weight 0 to the own group makes staying a choice for a node that has no neighbour there.
+    nodes, group_labels, weights = _sum_by_label(
         len(groups),
         np.concatenate([owners[arcs], movers]),
         np.concatenate([groups[ties.indices[arcs]], groups[movers]]),
         np.concatenate([ties.data[arcs], np.zeros(len(movers))]),
     )
-    others = sums[named] - np.where(groups[nodes] == named, strength[nodes], 0)
+    others = sums[group_labels] - np.where(groups[nodes] == group_labels, strength[nodes], 0)
     gains = weights - strength[nodes] * others / strength.sum()
     best = _choose_best(nodes, gains)
-    moved = groups.copy()
-    moved[nodes[best]] = named[best]
-    return moved
+    new_groups = groups.copy()
+    new_groups[nodes[best]] = group_labels[best]
+    return new_groups
 
 
 def _contract(ties: Matrix, inner: Values, groups: Nodes, count: int) -> tuple[Matrix, Values]:
@@ -136,10 +138,12 @@ def _contract(ties: Matrix, inner: Values, groups: Nodes, count: int) -> tuple[M
     owners = list_rows(ties)
     ends, others = groups[owners], groups[ties.indices]
     inside = ends == others
-    kept = np.bincount(groups, inner, count) + np.bincount(ends[inside], ties.data[inside], count)
-    return build_matrix(count, ends[~inside], others[~inside], ties.data[~inside]), kept.astype(
-        np.float64
+    inner_weights = np.bincount(groups, inner, count) + np.bincount(
+        ends[inside], ties.data[inside], count
     )
+    return build_matrix(
+        count, ends[~inside], others[~inside], ties.data[~inside]
+    ), inner_weights.astype(np.float64)
 
 
 def _sum_by_label(
@@ -152,10 +156,10 @@ def _sum_by_label(
 
 
 def _choose_best(nodes: Nodes, values: Values) -> Nodes:
-    """For each node the place of its highest value, the first of equal ones; nodes are sorted."""
+    """Find the position of the highest value of each node, the first of equal values; nodes are sorted."""
     if not len(nodes):
         return nodes
     starts = np.flatnonzero(np.diff(nodes, prepend=-1))
     highest = np.repeat(np.maximum.reduceat(values, starts), np.diff(starts, append=len(nodes)))
-    places = np.flatnonzero(values == highest)
-    return places[np.flatnonzero(np.diff(nodes[places], prepend=-1))]
+    positions = np.flatnonzero(values == highest)
+    return positions[np.flatnonzero(np.diff(nodes[positions], prepend=-1))]

@@ -1,4 +1,4 @@
-"""How far every node is from one: in hops, or by weight."""
+"""The distance of every node from one node: in hops, or by weight."""
 
 import numpy as np
 from scipy.sparse import csgraph
@@ -7,7 +7,7 @@ from omnigraphdb.engine.analytics.arcs import Arcs, Nodes, Values, expand_rows
 
 
 def count_hops(arcs: Arcs, source: int) -> Nodes:
-    """The least number of arcs from a node to each other; -1 where no way leads."""
+    """Count the least arcs from a node to each other node; -1 where no way leads."""
     matrix = arcs.followers
     hops = np.full(arcs.count, -1)
     hops[source] = 0
@@ -22,5 +22,5 @@ def count_hops(arcs: Arcs, source: int) -> Nodes:
 
 
 def measure_distances(arcs: Arcs, source: int) -> Values:
-    """The least sum of weights from a node to each other; infinite where no way leads."""
+    """Measure the least sum of weights from a node to each other node; infinite where no way leads."""
     return np.asarray(csgraph.dijkstra(arcs.shortest, directed=True, indices=source))

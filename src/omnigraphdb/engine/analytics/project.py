@@ -24,7 +24,7 @@ _NUMBERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeUse:
-    """How a projection uses an edge type: the property that weighs its edges, and whether they lead both ways."""
+    """The use of an edge type by a projection: the property that weighs its edges, and whether they lead both ways."""
 
     weight: str | None = None
     undirected: bool = False
@@ -39,17 +39,17 @@ class ProjectedNodes:
     count: int
 
     def find(self, type_name: str, id: str) -> int:
-        """The number of one node."""
-        found = self.types.get(type_name)
-        if found is None:
+        """Find the number of one node."""
+        node_ids = self.types.get(type_name)
+        if node_ids is None:
             raise NotFound("node type", type_name, known=self.types)
-        place = pc.index(found.ids, pa.scalar(id, found.ids.type)).as_py()
-        if place < 0:
+        position = pc.index(node_ids.ids, pa.scalar(id, node_ids.ids.type)).as_py()
+        if position < 0:
             raise NotFound(type_name, id)
-        return self.starts[type_name] + int(place)
+        return self.starts[type_name] + int(position)
 
     def number(self, type_name: str, row_ids: RowIds) -> Nodes:
-        """The numbers of nodes that exist."""
+        """Return the numbers of nodes that exist."""
         offsets = self.types[type_name].row_offsets.of(row_ids)
         start = self.starts[type_name]
         return offsets + start if start else offsets
@@ -57,7 +57,7 @@ class ProjectedNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projected:
-    """What a projection has read: its nodes, the edges of each type, and the arcs that they make."""
+    """The content of a projection: its nodes, the edges of each type, and the arcs that they make."""
 
     nodes: ProjectedNodes
     edges: Mapping[str, tuple[EdgeType, EdgeEnds]]
@@ -109,14 +109,14 @@ def _make_arcs(
     edges: Mapping[str, tuple[EdgeType, EdgeEnds]],
     uses: Mapping[str, EdgeUse],
 ) -> Arcs:
-    """Make arcs of edges; an undirected one that is no loop gives two."""
+    """Make arcs of edges; an undirected edge that is not a loop gives two arcs."""
     weighted = any(use.weight is not None for use in uses.values())
     parts = [
         _make_arcs_of(tables, nodes, *edges[name], use, weighted=weighted)
         for name, use in uses.items()
     ]
-    sources, targets = _join([one[0] for one in parts]), _join([one[1] for one in parts])
-    weights = np.concatenate([one[2] for one in parts]) if weighted else None
+    sources, targets = _join([part[0] for part in parts]), _join([part[1] for part in parts])
+    weights = np.concatenate([part[2] for part in parts]) if weighted else None
     return Arcs(nodes.count, sources, targets, weights)
 
 
@@ -124,12 +124,12 @@ def _make_arcs_of(
     tables: SnapshotTables,
     nodes: ProjectedNodes,
     edge: EdgeType,
-    found: EdgeEnds,
+    edge_ends: EdgeEnds,
     use: EdgeUse,
     *,
     weighted: bool,
 ) -> tuple[Nodes, Nodes, Values]:
-    ends, _ = drop_dangling(found.ends) if found.dangling else (found.ends, False)
+    ends, _ = drop_dangling(edge_ends.ends) if edge_ends.dangling else (edge_ends.ends, False)
     weights = np.ones(len(ends.edges) if weighted else 0)
     if use.weight is not None:
         weights = _read_weights(tables, edge, use.weight, ends.edges)
@@ -150,7 +150,7 @@ def _join(parts: list[Nodes]) -> Nodes:
 
 
 def check_projection(catalog: Catalog, nodes: tuple[str, ...], uses: Mapping[str, EdgeUse]) -> None:
-    """Refuse types that do not exist, edges whose ends are left out, weights that are no numbers."""
+    """Refuse types that do not exist, edges whose ends are left out, weights that are not numbers."""
     for name in nodes:
         if name not in catalog.nodes:
             raise NotFound("node type", name, known=catalog.nodes)
@@ -175,22 +175,22 @@ def check_projection(catalog: Catalog, nodes: tuple[str, ...], uses: Mapping[str
 def _check_weight(edge: EdgeType, use: EdgeUse) -> None:
     if use.weight is None:
         return
-    found = edge.properties.get(use.weight)
-    if found is None:
+    weight = edge.properties.get(use.weight)
+    if weight is None:
         raise NotFound(f"property of {edge.name}", use.weight, known=edge.properties)
-    if found.type.scalar not in _NUMBERS or found.type.is_list or found.type.is_vector:
+    if weight.type.scalar not in _NUMBERS or weight.type.is_list or weight.type.is_vector:
         raise UserInputError(
-            f"the weight {edge.name}.{use.weight} is of type {found.type}, which is no number; nothing was read"
+            f"the weight {edge.name}.{use.weight} is of type {weight.type}, which is not a number; nothing was read"
         )
 
 
 def _read_weights(tables: SnapshotTables, edge: EdgeType, name: str, rows: RowIds) -> Values:
     entities = tables.edges(edge.name)
-    found = entities.whole(name)
-    if len(found) != len(rows):
-        found = found.take(entities.row_offsets.indices(rows))
-    # A whole number past 2^53 is rounded, as it is wherever numbers are weighed.
-    values: Values = found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    weights = entities.whole(name)
+    if len(weights) != len(rows):
+        weights = weights.take(entities.row_offsets.indices(rows))
+    # An integer past 2^53 is rounded, as in all other weights.
+    values: Values = weights.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     wrong = int((~np.isfinite(values) | (values < 0)).sum())
     if wrong:
         raise UserInputError(

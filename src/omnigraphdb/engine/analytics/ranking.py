@@ -1,4 +1,4 @@
-"""Which nodes matter: PageRank, degrees, betweenness."""
+"""Ranks of nodes: PageRank, degrees, betweenness."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def compute_pagerank(
     bounds: Bounds,
     start: Values | None = None,
 ) -> Values:
-    """The share of time that a walker spends at each node; one without a way out jumps anywhere.
+    """Compute the share of time that a walker spends at each node; at a node without a way out the walker jumps anywhere.
 
     The iteration ends when the ranks change by less than `tolerance` in all.
     """
@@ -22,12 +22,12 @@ def compute_pagerank(
     if count == 0:
         return np.zeros(0)
     outgoing = np.bincount(arcs.sources, arcs.values, count)
-    stuck = outgoing == 0
-    shares = np.divide(1.0, outgoing, out=np.zeros(count), where=~stuck)
+    is_dead_end = outgoing == 0
+    shares = np.divide(1.0, outgoing, out=np.zeros(count), where=~is_dead_end)
     incoming = arcs.summed.T.tocsr()
     ranks = np.full(count, 1 / count) if start is None else start / start.sum()
     for _ in bounds.count_rounds():
-        jumps = (1 - damping + damping * ranks[stuck].sum()) / count
+        jumps = (1 - damping + damping * ranks[is_dead_end].sum()) / count
         following = damping * (incoming @ (ranks * shares)) + jumps
         change = float(np.abs(following - ranks).sum())
         ranks = following
@@ -38,7 +38,7 @@ def compute_pagerank(
 
 
 def count_degrees(arcs: Arcs) -> tuple[Nodes, Nodes]:
-    """How many arcs enter and leave each node."""
+    """Count the arcs that enter and leave each node."""
     return (
         np.bincount(arcs.targets, minlength=arcs.count),
         np.bincount(arcs.sources, minlength=arcs.count),
@@ -46,7 +46,7 @@ def count_degrees(arcs: Arcs) -> tuple[Nodes, Nodes]:
 
 
 def compute_betweenness(arcs: Arcs, *, samples: int | None, seed: int, bounds: Bounds) -> Values:
-    """How many shortest paths pass each node, as a share of all pairs; from some sources, or from all."""
+    """Count the shortest paths that pass each node, as a share of all pairs; from some sources, or from all."""
     count = arcs.count
     total = np.zeros(count)
     if count < 3:
@@ -62,7 +62,7 @@ def compute_betweenness(arcs: Arcs, *, samples: int | None, seed: int, bounds: B
 
 
 def _sum_dependencies(arcs: Arcs, source: int) -> Values:
-    """The dependencies of one source, level by level out and back (Brandes)."""
+    """Sum the dependencies of one source, level by level out and back (Brandes)."""
     matrix = arcs.followers
     paths = np.zeros(arcs.count)
     level = np.full(arcs.count, -1)

@@ -1,1 +1,1 @@
-"""Comparing two versions of a table: the rows that may differ, those that do, and in which columns."""
+"""Comparing two versions of a table: the rows that may differ, the rows that do differ, and in which columns."""

@@ -47,11 +47,13 @@ class Portion:
 
     @property
     def rows(self) -> int:
-        """How many rows the fragments have."""
+        """The number of rows in the fragments."""
         if self.table is None or not self.fragments:
             return 0
-        chosen = frozenset(self.fragments)
-        return sum(one.rows for one in self.table.fragments() if one.id in chosen)
+        fragment_ids = frozenset(self.fragments)
+        return sum(
+            fragment.rows for fragment in self.table.fragments() if fragment.id in fragment_ids
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +90,19 @@ def _find_portions(
     if left is None or right is None:
         return _whole_portion(left), _whole_portion(right)
     older_parts, newer_parts = left.fragments(), right.fragments()
-    gone, newer = (
+    older, newer = (
         compare_fragments(older_parts, newer_parts),
         compare_fragments(newer_parts, older_parts),
     )
-    lost, gained = find_pruned_rows(left, right, gone.pruned, newer.pruned)
+    lost, gained = find_pruned_rows(left, right, older.pruned, newer.pruned)
     return (
-        Portion(table=left, fragments=gone.whole, single=lost),
+        Portion(table=left, fragments=older.whole, single=lost),
         Portion(table=right, fragments=newer.whole, single=gained),
     )
 
 
 def _whole_portion(table: Table | None) -> Portion:
-    fragments = () if table is None else tuple(one.id for one in table.fragments())
+    fragments = () if table is None else tuple(fragment.id for fragment in table.fragments())
     return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
 
 
@@ -135,9 +137,9 @@ def find_pruned_rows(
 
 def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     """Read the addresses of the deleted rows of these fragments."""
-    found = table.deleted([part.id for part in parts if part.deletions is not None])
+    deletions = table.deleted([part.id for part in parts if part.deletions is not None])
     parts_of = [
-        np.uint64(number << 32) | offsets.astype(np.uint64) for number, offsets in found.items()
+        np.uint64(number << 32) | offsets.astype(np.uint64) for number, offsets in deletions.items()
     ]
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
@@ -151,9 +153,9 @@ def _read_single(portion: Portion, row_cache: RowCache) -> pa.Table:
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
         return SIDE.empty_table()
-    found = rows_at(table, rows, row_cache.columns(table, len(rows)), row_id=True)
-    row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
-    return _align_single_side(column(found, "id"), rows, column(found, ROW_ID))
+    row_values = rows_at(table, rows, row_cache.columns(table, len(rows)), row_id=True)
+    row_cache.put(table, row_values.append_column(ROW_ADDRESS, rows))
+    return _align_single_side(column(row_values, "id"), rows, column(row_values, ROW_ID))
 
 
 def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.Table:
@@ -192,11 +194,11 @@ def _read_older_side(portion: Portion, newer: pa.Table, row_cache: RowCache) -> 
 
 def _cache_rows(table: Table, rows: pa.Array, row_cache: RowCache) -> None:
     """Read rows that will be compared, if the row cache has room for them."""
-    known = ("id", *row_cache.implied(table))
-    names = [name for name in row_cache.columns(table, len(rows)) if name not in known]
+    available = ("id", *row_cache.implied(table))
+    names = [name for name in row_cache.columns(table, len(rows)) if name not in available]
     if names and len(rows):
-        found = rows_at(table, rows, names)
-        row_cache.put(table, found.append_column(ROW_ADDRESS, rows))
+        row_values = rows_at(table, rows, names)
+        row_cache.put(table, row_values.append_column(ROW_ADDRESS, rows))
 
 
 def _read(table: Table, fragments: Sequence[int], names: Sequence[str]) -> pa.Table:
@@ -209,7 +211,7 @@ def _add_side(rows: pa.Table) -> pa.Table:
 
 
 def find_moves(last_shared: Callable[[], int], left: pa.Table, right: pa.Table) -> pa.Table:
-    """Join the rows of both sides by id, as `MOVES`, without those that a rewrite carried along."""
+    """Join the rows of both sides by id, as `MOVES`, without the rows that a rewrite carried along."""
     before = left.rename_columns(["id", "before", "row_id", "old_version"])
     after = right.rename_columns(["id", "after", "new_row_id", "version"])
     if not before.num_rows or not after.num_rows:
@@ -221,12 +223,12 @@ def _join_by_id(before: pa.Table, after: pa.Table) -> pa.Table:
     """Join the rows of both versions by id; a row of one version alone has nulls for the other."""
     positions = pc.index_in(before["id"], value_set=after["id"])
     older_parts = after.drop_columns(["id"]).take(positions)
-    alone = np.ones(after.num_rows, dtype=bool)
-    alone[positions.drop_null().to_numpy()] = False
-    both = pa.table(
+    is_new = np.ones(after.num_rows, dtype=bool)
+    is_new[positions.drop_null().to_numpy()] = False
+    joined = pa.table(
         [*before.columns, *older_parts.columns], [*before.column_names, *older_parts.column_names]
     )
-    return pa.concat_tables([both, after.filter(pa.array(alone))], promote_options="default")
+    return pa.concat_tables([joined, after.filter(pa.array(is_new))], promote_options="default")
 
 
 # ---- rows that were only rewritten
@@ -260,7 +262,7 @@ def find_last_shared_version(tables: Tables, before: TableAt | None, after: Tabl
 
 
 def _list_ancestors(at: TableAt, refs: Mapping[str, BranchRef]) -> dict[str | None, Version]:
-    """The branches that a version descends from, each with its last shared version."""
+    """List the branches that a version descends from, each with its last shared version."""
     branch, version = at.branch, at.version
     ancestors = {branch: version}
     while branch is not None and branch in refs:

@@ -46,27 +46,27 @@ def digest_column(values: pa.Array, seed: int) -> Digests:
 
 
 def digest_nulls(rows: int, seed: int) -> Digests:
-    """The digests of a column that does not exist: all NULL."""
+    """Return the digests of a column that does not exist: all NULL."""
     return digest_column(pa.nulls(rows), seed)
 
 
 def _digest(values: pa.Array, seed: np.uint64) -> Digests:
     kind = values.type
     if pa.types.is_null(kind):
-        found = np.zeros(len(values), np.uint64)
+        digests = np.zeros(len(values), np.uint64)
     elif pa.types.is_fixed_size_list(kind):
-        found = _digest_vectors(values, seed)
+        digests = _digest_vectors(values, seed)
     elif _is_list(kind):
-        found = _digest_lists(values, seed)
+        digests = _digest_lists(values, seed)
     elif pa.types.is_struct(kind):
-        found = _digest_structs(values, seed)
+        digests = _digest_structs(values, seed)
     elif _is_text(kind):
-        found = _digest_texts(values, seed)
+        digests = _digest_texts(values, seed)
     else:
-        found = _mix(_mix(_to_bits(values) ^ seed) + _STEP)
+        digests = _mix(_mix(_to_bits(values) ^ seed) + _STEP)
     if values.null_count:
-        found[values.is_null().to_numpy(zero_copy_only=False)] = _mix(seed ^ _NULL)
-    return found
+        digests[values.is_null().to_numpy(zero_copy_only=False)] = _mix(seed ^ _NULL)
+    return digests
 
 
 def _mix(values: Any) -> Any:
@@ -77,14 +77,14 @@ def _mix(values: Any) -> Any:
 
 
 def _finish(sums: Digests) -> Digests:
-    found: Digests = _mix(sums)
-    return found
+    digests: Digests = _mix(sums)
+    return digests
 
 
 def _spread(count: int, seed: np.uint64) -> Digests:
     """Give `count` numbers that look random and depend on the seed alone."""
-    found: Digests = _mix(np.arange(1, count + 1, dtype=np.uint64) * _STEP + seed)
-    return found
+    digests: Digests = _mix(np.arange(1, count + 1, dtype=np.uint64) * _STEP + seed)
+    return digests
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -107,7 +107,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _to_bits(values: pa.Array) -> Digests:
-    """Numbers, dates and moments as 64 bits that are equal where the values are; NULL is any bits."""
+    """Convert numbers, dates and moments to 64 bits that are equal where the values are; NULL is any bits."""
     kind = values.type
     if pa.types.is_temporal(kind):
         values = values.view(pa.int64() if kind.bit_width == 64 else pa.int32())
@@ -116,16 +116,16 @@ def _to_bits(values: pa.Array) -> Digests:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
         bits: Digests = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
         return bits
-    whole = pa.uint64() if pa.types.is_uint64(kind) else pa.int64()
+    integer_type = pa.uint64() if pa.types.is_uint64(kind) else pa.int64()
     if pa.types.is_boolean(kind):
         values = values.cast(pa.int8())
-    plain = pc.fill_null(values.cast(whole), pa.scalar(0, whole))
-    found: Digests = plain.to_numpy(zero_copy_only=False).view(np.uint64)
-    return found
+    plain = pc.fill_null(values.cast(integer_type), pa.scalar(0, integer_type))
+    integers: Digests = plain.to_numpy(zero_copy_only=False).view(np.uint64)
+    return integers
 
 
 def _digest_texts(values: pa.Array, seed: np.uint64) -> Digests:
-    """Sum a number for every eight bytes, made of them and their place."""
+    """Sum a number for every eight bytes, made of the bytes and their position."""
     wide = pc.fill_null(values.cast(pa.large_binary()), b"")
     _, offsets, text = wide.buffers()
     ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
@@ -136,8 +136,8 @@ def _digest_texts(values: pa.Array, seed: np.uint64) -> Digests:
         end = min(max(end, start + 1), len(wide))
         parts.append(_sum_words(text, ends[start : end + 1], seed))
         start = end
-    found: Digests = np.concatenate(parts)
-    return found
+    digests: Digests = np.concatenate(parts)
+    return digests
 
 
 def _sum_words(text: Any, ends: Any, seed: np.uint64) -> Digests:
@@ -148,14 +148,14 @@ def _sum_words(text: Any, ends: Any, seed: np.uint64) -> Digests:
     words = np.ndarray((len(raw) + 1,), np.dtype("<u8"), padded, strides=(1,))
     counts = -(-lengths // 8)
     firsts = np.cumsum(counts) - counts
-    places = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(firsts, counts)
-    chosen = words[np.repeat(ends[:-1] - ends[0], counts) + 8 * places]
-    _clear_rest(chosen, firsts, lengths, counts)
-    chosen = _mix(chosen ^ _mix(places.astype(np.uint64) * _STEP + seed))
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(chosen)])
+    positions = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(firsts, counts)
+    text_words = words[np.repeat(ends[:-1] - ends[0], counts) + 8 * positions]
+    _clear_rest(text_words, firsts, lengths, counts)
+    text_words = _mix(text_words ^ _mix(positions.astype(np.uint64) * _STEP + seed))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(text_words)])
     total = sums[firsts + counts] - sums[firsts]
-    found: Digests = _mix(total + _mix(lengths.astype(np.uint64) + seed))
-    return found
+    digests: Digests = _mix(total + _mix(lengths.astype(np.uint64) + seed))
+    return digests
 
 
 def _clear_rest(words: Digests, firsts: Any, lengths: Any, counts: Any) -> None:
@@ -167,33 +167,33 @@ def _clear_rest(words: Digests, firsts: Any, lengths: Any, counts: Any) -> None:
 
 
 def _digest_lists(values: pa.Array, seed: np.uint64) -> Digests:
-    """Sum the digests of the items, each changed by its place."""
+    """Sum the digests of the items, each changed by its position."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     lengths = lengths.astype(np.int64)
     items = _digest(pc.list_flatten(values), _mix(seed + _STEP))
     starts = np.cumsum(lengths) - lengths
-    places = np.arange(len(items), dtype=np.int64) - np.repeat(starts, lengths)
-    numbers = _mix(items + _mix(places.astype(np.uint64) * _STEP + seed))
+    positions = np.arange(len(items), dtype=np.int64) - np.repeat(starts, lengths)
+    numbers = _mix(items + _mix(positions.astype(np.uint64) * _STEP + seed))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(numbers)])
     total = sums[starts + lengths] - sums[starts]
-    found: Digests = _mix(total + _mix(lengths.astype(np.uint64) + seed))
-    return found
+    digests: Digests = _mix(total + _mix(lengths.astype(np.uint64) + seed))
+    return digests
 
 
 def _digest_vectors(values: pa.Array, seed: np.uint64) -> Digests:
-    """Digest the bits of every vector; one with a NULL in it like a list."""
+    """Digest the bits of every vector; a vector with a NULL is digested like a list."""
     size = values.type.list_size
     items = values.values.slice(values.offset * size, len(values) * size)
     if items.null_count:
         holes = items.is_null().to_numpy(zero_copy_only=False).reshape(len(values), size)
         rows = pa.array(holes.any(axis=1))
-        found = _digest_vectors(_without_nulls(values, items), seed)
+        digests = _digest_vectors(_without_nulls(values, items), seed)
         listed = values.filter(rows).cast(pa.list_(values.type.value_type))
-        found[rows.to_numpy(zero_copy_only=False)] = _digest_lists(listed, seed)
-        return found
-    found = np.full(len(values), seed, np.uint64)
+        digests[rows.to_numpy(zero_copy_only=False)] = _digest_lists(listed, seed)
+        return digests
+    digests = np.full(len(values), seed, np.uint64)
     if not size or not len(values):
-        return _finish(found)
+        return _finish(digests)
     width = items.to_numpy(zero_copy_only=False).view(np.uint8).reshape(len(values), -1)
     words = -(-width.shape[1] // 8)
     weights = _spread(words, seed)
@@ -201,10 +201,10 @@ def _digest_vectors(values: pa.Array, seed: np.uint64) -> Digests:
         part = width[start : start + step]
         padded = np.zeros((len(part), 8 * words), np.uint8)
         padded[:, : part.shape[1]] = part
-        found[start : start + step] += _mix(padded.view(np.uint64) ^ weights).sum(
+        digests[start : start + step] += _mix(padded.view(np.uint64) ^ weights).sum(
             axis=1, dtype=np.uint64
         )
-    return _finish(found)
+    return _finish(digests)
 
 
 def _without_nulls(values: pa.Array, items: pa.Array) -> pa.Array:
@@ -213,8 +213,8 @@ def _without_nulls(values: pa.Array, items: pa.Array) -> pa.Array:
 
 
 def _digest_structs(values: pa.Array, seed: np.uint64) -> Digests:
-    found = np.full(len(values), seed, np.uint64)
+    digests = np.full(len(values), seed, np.uint64)
     for number, field in enumerate(values.type):
         own = _mix(seed + np.uint64(number + 1) * _STEP)
-        found += _mix(_digest(pc.struct_field(values, field.name), own) ^ own)
-    return _finish(found)
+        digests += _mix(_digest(pc.struct_field(values, field.name), own) ^ own)
+    return _finish(digests)

@@ -26,17 +26,19 @@ class RowCache:
     `implied` names, by the path of a table, columns that the id determines: rows with one id do not differ in them.
     """
 
-    def __init__(self, room: int = 0, implied: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._room = room
+    def __init__(
+        self, bytes_max: int = 0, implied: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._room = bytes_max
         self._implied = implied or {}
         self._rows: dict[TableAt, list[pa.Table]] = {}
 
     def implied(self, table: Table) -> Sequence[str]:
-        """The columns of a table, besides the id, that need no comparison."""
+        """List the columns of a table, besides the id, that need no comparison."""
         return self._implied.get(table.at.path, ())
 
     def columns(self, table: Table, rows: int) -> list[str]:
-        """The columns to read of so many rows whose ids are wanted: all columns that fit here, if the rows are few."""
+        """List the columns to read of so many rows whose ids are read: all columns that fit here, if the rows are few."""
         if not self._room or rows * _row_bytes(table) > self._room:
             return ["id"]
         return [field.name for field in table.schema if not is_blob(field.type)]
@@ -54,24 +56,24 @@ class RowCache:
         names: Sequence[str],
         blobs: BlobForm = BlobForm.DESCRIPTOR,
     ) -> pa.Table:
-        """As `rows_at`."""
+        """Read rows as `rows_at` does."""
         find_rows = self.find_rows(table, addresses, names)
         return rows_at(table, addresses, names, blobs) if find_rows is None else find_rows
 
     def stream(
         self, table: Table, addresses: pa.Array, names: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """As `stream_at`."""
+        """Stream rows as `stream_at` does."""
         ordered = sort_addresses(addresses)
-        held = self.find_rows(table, ordered, names)
-        return stream_at(table, ordered, names) if held is None else iter(held.to_batches())
+        cached = self.find_rows(table, ordered, names)
+        return stream_at(table, ordered, names) if cached is None else iter(cached.to_batches())
 
     def find_rows(self, table: Table, addresses: pa.Array, names: Sequence[str]) -> pa.Table | None:
         """Find rows by address; None unless all of them are cached."""
         return find_cached(self.tables(table.at), addresses, names)
 
     def tables(self, at: TableAt) -> tuple[pa.Table, ...]:
-        """The cached rows of a version, with their addresses."""
+        """Return the cached rows of a version, with their addresses."""
         return tuple(self._rows.get(at, ()))
 
 

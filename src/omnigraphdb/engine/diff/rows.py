@@ -60,46 +60,51 @@ class Compared:
 
     def matrix(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
         """Compare rows by address: one line per pair of rows, one column per compared column, True where they differ."""
-        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        mask = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for start in range(0, len(left_rows), step := chunk_rows(self.right.schema)):
             part = slice(start, start + step)
-            found[part] = self._compare_chunk(
+            mask[part] = self._compare_chunk(
                 left_rows.slice(start, step), right_rows.slice(start, step)
             )
-        return found
+        return mask
 
     def _compare_chunk(self, left_rows: pa.Array, right_rows: pa.Array) -> Mask:
         left = self.row_cache.rows(self.left, left_rows, [p.left for p in self.pairs if p.left])
         right = self.row_cache.rows(
             self.right, right_rows, [p.right for p in self.pairs if p.right]
         )
-        found = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
+        mask = np.zeros((len(left_rows), len(self.pairs)), dtype=bool)
         for number, pair in enumerate(self.pairs):
             if pair.left is None or pair.right is None:
-                there = left[pair.left] if pair.left else right[pair.right]
-                found[:, number] = there.is_valid().to_numpy()
+                present = left[pair.left] if pair.left else right[pair.right]
+                mask[:, number] = present.is_valid().to_numpy()
                 continue
-            one, other = column(left, pair.left), column(right, pair.right)
-            found[:, number] = differs(one, other)
+            left_values, right_values = column(left, pair.left), column(right, pair.right)
+            mask[:, number] = differs(left_values, right_values)
             if is_blob(self.right.schema.field(pair.right).type):
-                found[:, number] |= self._compare_blobs(
-                    pair, one, ~found[:, number], left_rows, right_rows
+                mask[:, number] |= self._compare_blobs(
+                    pair, left_values, ~mask[:, number], left_rows, right_rows
                 )
-        return found
+        return mask
 
     def _compare_blobs(
-        self, pair: Pair, shown: pa.Array, alike: Mask, left_rows: pa.Array, right_rows: pa.Array
+        self,
+        pair: Pair,
+        descriptors: pa.Array,
+        alike: Mask,
+        left_rows: pa.Array,
+        right_rows: pa.Array,
     ) -> Mask:
         """Compare the bytes of blobs that have the same size."""
-        managed = pc.equal(pc.struct_field(shown, "kind"), BlobKind.MANAGED.value)
-        sized = pc.greater(pc.struct_field(shown, "size"), 0)
+        managed = pc.equal(pc.struct_field(descriptors, "kind"), BlobKind.MANAGED.value)
+        sized = pc.greater(pc.struct_field(descriptors, "size"), 0)
         inside = pc.fill_null(pc.and_(managed, sized), False).to_numpy(zero_copy_only=False)
-        found = np.zeros(len(shown), dtype=bool)
+        mask = np.zeros(len(descriptors), dtype=bool)
         for row in np.flatnonzero(alike & inside).tolist():
             # One blob at a time, because a single blob may be as large as memory allows.
-            one = _read_blob(self.left, pair.left, left_rows.slice(row, 1))
-            found[row] = one != _read_blob(self.right, pair.right, right_rows.slice(row, 1))
-        return found
+            blob = _read_blob(self.left, pair.left, left_rows.slice(row, 1))
+            mask[row] = blob != _read_blob(self.right, pair.right, right_rows.slice(row, 1))
+        return mask
 
 
 def _read_blob(table: Table, name: str | None, address: pa.Array) -> pa.Array:
@@ -114,12 +119,12 @@ def pair_columns(left: Table, right: Table, row_cache: RowCache = NO_ROW_CACHE) 
     was, now = ({f.name: f.type for f in table.schema} for table in (left, right))
     by_number = {(number, was[name]): name for name, number in left.field_ids.items()}
     partner = {name: by_number.get((n, now[name])) for name, n in right.field_ids.items()}
-    taken = {name for name in partner.values() if name is not None}
+    paired = {name for name in partner.values() if name is not None}
     implied = row_cache.implied(right)
     pairs = []
     for name in right.schema.names:
         old = partner.get(name)
-        if old is None and was.get(name) == now[name] and name not in taken:
+        if old is None and was.get(name) == now[name] and name not in paired:
             old = name
         if name != "id" and name not in implied:
             pairs.append(Pair(old, name))
@@ -133,9 +138,9 @@ class Step:
     moves: pa.Table
     properties: Mask
 
-    def filter(self, kept: pa.Array | pa.ChunkedArray) -> "Step":
+    def filter(self, mask: pa.Array | pa.ChunkedArray) -> "Step":
         """Keep the rows that a mask marks."""
-        return Step(self.moves.filter(kept), self.properties[kept.to_numpy(zero_copy_only=False)])
+        return Step(self.moves.filter(mask), self.properties[mask.to_numpy(zero_copy_only=False)])
 
     def slice(self, count: int) -> "Step":
         """Keep the first rows."""
@@ -153,11 +158,11 @@ def find_changed_steps(
     if before is None or after is None:
         yield from _find_one_sided(moves)
         return
-    both = pair_columns(tables.open(before), tables.open(after), row_cache)
+    comparison = pair_columns(tables.open(before), tables.open(after), row_cache)
     for start in range(0, moves.num_rows, COMPARE_ROWS_MAX):
-        step = drop_equal(moves.slice(start, COMPARE_ROWS_MAX), both)
+        step = drop_equal(moves.slice(start, COMPARE_ROWS_MAX), comparison)
         if step.moves.num_rows:
-            yield step, both.names
+            yield step, comparison.names
 
 
 def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
@@ -166,16 +171,16 @@ def _find_one_sided(moves: pa.Table) -> Iterator[tuple[Step, tuple[str, ...]]]:
         yield Step(part, np.zeros((part.num_rows, 0), dtype=bool)), ()
 
 
-def drop_equal(moves: pa.Table, both: "Comparison") -> Step:
+def drop_equal(moves: pa.Table, comparison: "Comparison") -> Step:
     """Drop the rows that are equal in both versions."""
     shared = pc.and_(pc.is_valid(moves["before"]), pc.is_valid(moves["after"])).to_numpy()
-    matrix = np.zeros((moves.num_rows, len(both.names)), dtype=bool)
+    matrix = np.zeros((moves.num_rows, len(comparison.names)), dtype=bool)
     if not shared.any():
         return Step(moves, matrix)
     pairs = moves.filter(pa.array(shared))
-    matrix[shared] = both.matrix(column(pairs, "before"), column(pairs, "after"))
-    kept = ~shared | matrix.any(axis=1)
-    return Step(moves.filter(pa.array(kept)), matrix[kept])
+    matrix[shared] = comparison.matrix(column(pairs, "before"), column(pairs, "after"))
+    differing = ~shared | matrix.any(axis=1)
+    return Step(moves.filter(pa.array(differing)), matrix[differing])
 
 
 def find_changed_rows(
@@ -197,16 +202,16 @@ def read_images_at(table: Table | None, addresses: pa.Array) -> list[Row | None]
     """Read rows by address; a null address gives None."""
     if table is None or addresses.null_count == len(addresses):
         return [None] * len(addresses)
-    found = iter(_to_images(rows_at(table, addresses.drop_null(), _list_shown_columns(table))))
-    return [next(found) if there else None for there in addresses.is_valid().to_pylist()]
+    images = iter(_to_images(rows_at(table, addresses.drop_null(), _list_shown_columns(table))))
+    return [next(images) if has_row else None for has_row in addresses.is_valid().to_pylist()]
 
 
 def read_images_of(table: Table | None, ids: Sequence[str]) -> dict[str, Row]:
     """Read rows by id."""
     if table is None or not ids:
         return {}
-    found = table.lookup("id", pa.array(ids, pa.string()), _list_shown_columns(table))
-    return {row["id"]: row for row in _to_images(found)}
+    rows = table.lookup("id", pa.array(ids, pa.string()), _list_shown_columns(table))
+    return {row["id"]: row for row in _to_images(rows)}
 
 
 def _to_images(rows: pa.Table) -> list[Row]:

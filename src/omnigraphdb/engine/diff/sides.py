@@ -51,11 +51,11 @@ class VersionPair:
     seed: int = 0
 
     def name_side(self, side: str) -> str:
-        """The name of a side in the shuffle."""
+        """Name a side in the shuffle."""
         return f"{self.name}|{side}"
 
     def at(self, side: str) -> TableAt | None:
-        """The version of a side."""
+        """Return the version of a side."""
         return self.before if side == BEFORE else self.after
 
     @property
@@ -111,16 +111,19 @@ def _choose_columns(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideSplit:
-    """Fragments of one side of a pair. Of those that both versions have, a task reads the rows that only one shows."""
+    """Fragments of one side of a pair.
+
+    In fragments that both versions have, a task reads the rows that only one version shows.
+    """
 
     pair: VersionPair
     side: str
     fragments: tuple[int, ...]
     is_shared: bool
     rows: int
-    """About how many rows the task reads."""
+    """The approximate number of rows that the task reads."""
     bytes: int
-    """About how many bytes these rows have."""
+    """The approximate number of bytes of these rows."""
 
 
 def cut_sides(tables: Tables, pair: VersionPair) -> list[SideSplit]:
@@ -136,29 +139,36 @@ def cut_sides(tables: Tables, pair: VersionPair) -> list[SideSplit]:
 def _cut_side(
     pair: VersionPair, side: str, own: Sequence[FragmentInfo], other: Sequence[FragmentInfo]
 ) -> Iterator[SideSplit]:
-    found = compare_fragments(own, other)
-    whole = [one for one in own if one.id in frozenset(found.whole) and one.rows]
-    deleted = {one.id: one.deleted_rows for one in other}
-    shared = {one.id: max(0, deleted[one.id] - one.deleted_rows) for one in found.pruned}
-    for run in cut_runs([one.rows for one in whole], COMPARE_SPLIT_ROWS):
-        yield _make_split(pair, side, [whole[n] for n in run], {})
-    # A fragment in which the other side deleted no more rows may still have rows that the other deleted before.
-    for run in cut_runs([max(1, shared[one.id]) for one in found.pruned], COMPARE_SPLIT_ROWS):
-        yield _make_split(pair, side, [found.pruned[n] for n in run], shared)
+    difference = compare_fragments(own, other)
+    whole_fragments = [
+        fragment for fragment in own if fragment.id in frozenset(difference.whole) and fragment.rows
+    ]
+    deleted = {fragment.id: fragment.deleted_rows for fragment in other}
+    shared = {
+        fragment.id: max(0, deleted[fragment.id] - fragment.deleted_rows)
+        for fragment in difference.pruned
+    }
+    for run in cut_runs([fragment.rows for fragment in whole_fragments], COMPARE_SPLIT_ROWS):
+        yield _make_split(pair, side, [whole_fragments[n] for n in run], {})
+    # A fragment in which the other side deleted no more rows may still have rows that the other side deleted before.
+    for run in cut_runs(
+        [max(1, shared[fragment.id]) for fragment in difference.pruned], COMPARE_SPLIT_ROWS
+    ):
+        yield _make_split(pair, side, [difference.pruned[n] for n in run], shared)
 
 
 def _make_split(
     pair: VersionPair, side: str, parts: Sequence[FragmentInfo], shared: Mapping[int, int]
 ) -> SideSplit:
-    rows = sum(shared.get(one.id, one.rows) for one in parts)
-    stored = sum(one.bytes for one in parts)
+    rows = sum(shared.get(fragment.id, fragment.rows) for fragment in parts)
+    stored = sum(fragment.bytes for fragment in parts)
     return SideSplit(
         pair=pair,
         side=side,
-        fragments=tuple(one.id for one in parts),
+        fragments=tuple(fragment.id for fragment in parts),
         is_shared=bool(shared),
         rows=rows,
-        bytes=stored * rows // max(1, sum(one.physical_rows for one in parts)),
+        bytes=stored * rows // max(1, sum(fragment.physical_rows for fragment in parts)),
     )
 
 
@@ -169,7 +179,7 @@ class OpensStore(Protocol):
     """A value that a task in any process opens the store with."""
 
     def store(self) -> Store:
-        """The store of the graph."""
+        """Open the store of the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +214,10 @@ def _stream_rows(tables: Tables, table: Table, split: SideSplit) -> Iterator[pa.
 
 
 def _list_columns(pair: VersionPair, side: str) -> list[str]:
-    own = (one.left if side == BEFORE else one.right for one in pair.columns or ())
+    own = (
+        column_pair.left if side == BEFORE else column_pair.right
+        for column_pair in pair.columns or ()
+    )
     return [name for name in own if name is not None]
 
 
@@ -213,10 +226,11 @@ def _find_single_rows(tables: Tables, split: SideSplit) -> pa.Array:
     pair = split.pair
     assert pair.before is not None, "a fragment of both versions has a version before"
     assert pair.after is not None, "a fragment of both versions has a version after"
-    chosen = frozenset(split.fragments)
+    fragment_ids = frozenset(split.fragments)
     left, right = tables.open(pair.before), tables.open(pair.after)
     older, newer = (
-        [one for one in table.fragments() if one.id in chosen] for table in (left, right)
+        [fragment for fragment in table.fragments() if fragment.id in fragment_ids]
+        for table in (left, right)
     )
     lost, gained = find_pruned_rows(left, right, older, newer)
     return lost if split.side == BEFORE else gained
@@ -230,8 +244,12 @@ def _digest_rows(pair: VersionPair, side: str, rows: pa.Table) -> pa.Table:
         else pa.nulls(count, pa.uint64())
     )
     digests = [
-        pa.array(_digest_one(rows, one.left if side == BEFORE else one.right, pair.seed + number))
-        for number, one in enumerate(pair.columns or ())
+        pa.array(
+            _digest_one(
+                rows, column_pair.left if side == BEFORE else column_pair.right, pair.seed + number
+            )
+        )
+        for number, column_pair in enumerate(pair.columns or ())
     ]
     ids, addresses, row_ids = rows["id"], rows[ROW_ADDRESS], rows[ROW_ID]
     columns = [ids, ids, addresses, row_ids, versions, *digests]
@@ -262,7 +280,7 @@ class AlignedPair:
 
     @cached_property
     def moves(self) -> pa.Table:
-        """The rows that may differ, as `MOVES`, by id; those that differ indeed, where there are digests."""
+        """The rows that may differ, as `MOVES`, by id; where there are digests, only the rows that do differ."""
         left, right = self.before, self.after
         if self.pair.columns is not None:
             left, right = _drop_same_digests(left, right, self.pair.digests)
@@ -273,7 +291,7 @@ class AlignedPair:
         )
 
     def compare(self, tables: Tables, row_cache: RowCache = NO_ROW_CACHE) -> Comparison:
-        """How rows of both sides are compared."""
+        """Make the comparison of rows of both sides: by digests where there are any, else by value."""
         if self.pair.columns is not None:
             return DigestedRows(
                 left=self.before,
@@ -292,7 +310,7 @@ class AlignedPair:
         return drop_equal(self.moves, self.compare(tables, row_cache))
 
     def name_columns(self, tables: Tables, row_cache: RowCache = NO_ROW_CACHE) -> tuple[str, ...]:
-        """The columns that `find_changed` compares; none when one version has no rows."""
+        """Name the columns that `find_changed` compares; there are none when one version has no rows."""
         if self.pair.before is None or self.pair.after is None:
             return ()
         return self.compare(tables, row_cache).names
@@ -303,8 +321,8 @@ def _drop_same_digests(
 ) -> tuple[pa.Table, pa.Table]:
     """Drop the rows that both sides have with the same digests in all columns."""
     positions = pc.index_in(column(left, "id"), value_set=column(right, "id"))
-    both = positions.is_valid().to_numpy(zero_copy_only=False)
-    left_at = np.flatnonzero(both)
+    in_both = positions.is_valid().to_numpy(zero_copy_only=False)
+    left_at = np.flatnonzero(in_both)
     right_at = positions.drop_null().to_numpy()
     alike = np.ones(len(left_at), dtype=bool)
     for name in digests:
@@ -313,9 +331,9 @@ def _drop_same_digests(
 
 
 def _drop(rows: pa.Table, numbers: Any) -> pa.Table:
-    kept = np.ones(rows.num_rows, dtype=bool)
-    kept[numbers] = False
-    return rows.filter(pa.array(kept))
+    mask = np.ones(rows.num_rows, dtype=bool)
+    mask[numbers] = False
+    return rows.filter(pa.array(mask))
 
 
 def _numbers(rows: pa.Table, name: str) -> Any:
@@ -335,9 +353,9 @@ class DigestedRows:
         """Compare rows by address: one line per pair of rows, one column per compared column, True where they differ."""
         left_at = pc.index_in(left_rows, value_set=column(self.left, "row")).to_numpy(False)
         right_at = pc.index_in(right_rows, value_set=column(self.right, "row")).to_numpy(False)
-        found = np.zeros((len(left_rows), len(self.digests)), dtype=bool)
+        mask = np.zeros((len(left_rows), len(self.digests)), dtype=bool)
         for number, name in enumerate(self.digests):
-            found[:, number] = (
+            mask[:, number] = (
                 _numbers(self.left, name)[left_at] != _numbers(self.right, name)[right_at]
             )
-        return found
+        return mask

@@ -1,4 +1,4 @@
-"""Who changed what between two states: the commits that only one of them has, and the entities that those of an actor changed."""
+"""The authors of changes between two states: the commits of one state only, and the entities that an actor's commits changed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,9 +28,9 @@ Ids = dict[str, pa.Array]
 
 def list_between(base: BranchState, head: BranchState, shows: Shows) -> tuple[GraphCommit, ...]:
     """List the commits that one of two states has and the other has not, of branches that are shown."""
-    found = (*_list_missing(base, head), *_list_missing(head, base))
-    readable = {name for name in {one.branch for one in found} if shows(name)}
-    return tuple(one for one in found if one.branch in readable)
+    commits = (*_list_missing(base, head), *_list_missing(head, base))
+    readable = {name for name in {commit.branch for commit in commits} if shows(name)}
+    return tuple(commit for commit in commits if commit.branch in readable)
 
 
 def _list_missing(state: BranchState, other: BranchState) -> tuple[GraphCommit, ...]:
@@ -38,32 +38,36 @@ def _list_missing(state: BranchState, other: BranchState) -> tuple[GraphCommit, 
 
 
 def list_actors(base: BranchState, head: BranchState, shows: Shows) -> tuple[str, ...]:
-    """List who made the commits between two states, by name."""
-    return tuple(sorted({one.actor for one in list_between(base, head, shows) if one.actor}))
+    """List the actors of the commits between two states, by name."""
+    return tuple(
+        sorted({commit.actor for commit in list_between(base, head, shows) if commit.actor})
+    )
 
 
 def find_authored(
-    engine: Engine, base: BranchState, head: BranchState, wanted: Wanted, shows: Shows
+    engine: Engine, base: BranchState, head: BranchState, filters: Wanted, shows: Shows
 ) -> Wanted:
-    """Name the entities that commits of the wanted actors changed; without wanted actors nothing is looked for."""
-    if wanted.actors is None:
-        return wanted
-    commits = [one for one in list_between(base, head, shows) if one.actor in wanted.actors]
+    """Name the entities that commits of the requested actors changed; without requested actors nothing is searched."""
+    if filters.actors is None:
+        return filters
+    commits = [
+        commit for commit in list_between(base, head, shows) if commit.actor in filters.actors
+    ]
     if len(commits) > AUTHORED_COMMITS_MAX:
         hint = "compare states that are nearer to each other, or ask without an actor"
         raise ResourceLimit(
             "commits of an actor in a comparison", AUTHORED_COMMITS_MAX, len(commits), hint
         )
-    found: dict[str, list[pa.Array]] = {}
+    ids_by_path: dict[str, list[pa.Array]] = {}
     for commit in commits:
         for path, ids in _find_changed(engine, commit).items():
-            found.setdefault(path, []).append(ids)
-    entities = {path: pa.concat_arrays(parts).unique() for path, parts in found.items()}
-    return replace(wanted, entities=entities)
+            ids_by_path.setdefault(path, []).append(ids)
+    entities = {path: pa.concat_arrays(parts).unique() for path, parts in ids_by_path.items()}
+    return replace(filters, entities=entities)
 
 
 def _find_changed(engine: Engine, commit: GraphCommit) -> Ids:
-    """Find the ids that a commit changed; of a merge those that it decided, which are different from both parents."""
+    """Find the ids that a commit changed; of a merge, the ids that it decided, which are different from both parents."""
     own = _find_against(engine, commit, commit.parent)
     if commit.merged_parent is None:
         return own
@@ -78,16 +82,16 @@ def _intersect(ids: pa.Array, other: pa.Array) -> pa.Array:
 def _find_against(engine: Engine, commit: GraphCommit, parent: CommitId | None) -> Ids:
     if parent is None:
         return {}
-    known = find_commit(engine.manifest, parent)
-    before = state_of(engine.manifest, known.branch, known)
+    parent_commit = find_commit(engine.manifest, parent)
+    before = state_of(engine.manifest, parent_commit.branch, parent_commit)
     after = state_of(engine.manifest, commit.branch, commit)
-    found = {}
+    ids_by_path = {}
     for pair in list_differing_pairs(before, after, EVERYTHING):
         steps = (
             step.moves["id"].combine_chunks() for step, _ in find_steps(engine.store.tables, pair)
         )
-        found[pair.path] = _concatenate(steps)
-    return found
+        ids_by_path[pair.path] = _concatenate(steps)
+    return ids_by_path
 
 
 def _concatenate(parts: Iterator[pa.Array]) -> pa.Array:

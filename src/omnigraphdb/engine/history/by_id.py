@@ -72,16 +72,16 @@ def _sort_parts(
             yield from parts.take(number)
 
 
-def _choose_bounds(table: Table, rows: int, wanted: int) -> pa.Array:
+def _choose_bounds(table: Table, rows: int, parts: int) -> pa.Array:
     """Choose the first ids of all parts but the first, by a sample: ids are unique, so that parts have about the same size."""
-    count = min(ORDERED_PARTS_MAX, wanted)
-    # Places at regular distances would all meet ids of one kind where ids repeat a pattern.
-    chosen = np.random.default_rng(0).integers(0, max(1, rows), count * ORDERED_IDS_A_PART)
-    places = np.unique(chosen)
+    count = min(ORDERED_PARTS_MAX, parts)
+    # Positions at regular distances would all meet ids of one kind where ids repeat a pattern.
+    random_rows = np.random.default_rng(0).integers(0, max(1, rows), count * ORDERED_IDS_A_PART)
+    positions = np.unique(random_rows)
     seen, sampled = 0, []
     for batch in table.scan(["id"], bounded=True):
-        first, end = np.searchsorted(places, [seen, seen + batch.num_rows])
-        sampled.append(batch["id"].take(pa.array(places[first:end] - seen)))
+        first, end = np.searchsorted(positions, [seen, seen + batch.num_rows])
+        sampled.append(batch["id"].take(pa.array(positions[first:end] - seen)))
         seen += batch.num_rows
     ids = pa.concat_arrays(sampled)
     ordered = ids.take(pc.sort_indices(ids))
@@ -99,8 +99,8 @@ class _Parts:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows, each to the file of its part."""
-        found = pc.search_sorted(self._bounds, batch["id"], side="right")
-        numbers = found.to_numpy().astype(np.int64)
+        positions = pc.search_sorted(self._bounds, batch["id"], side="right")
+        numbers = positions.to_numpy().astype(np.int64)
         order = np.argsort(numbers, kind="stable")
         grouped = batch.take(pa.array(order))
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))

@@ -11,11 +11,11 @@ from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import Op
 
 
-def parse_change_file(given: str | os.PathLike[str] | None) -> Path | None:
-    """Read where changes go, before anything is compared."""
-    if given is None:
+def parse_change_file(out: str | os.PathLike[str] | None) -> Path | None:
+    """Parse the destination of changes, before anything is compared."""
+    if out is None:
         return None
-    path = Path(given).expanduser()
+    path = Path(out).expanduser()
     if path.suffix != ".jsonl":
         raise UserInputError(f"out= of a diff is a file that ends in .jsonl, not '{path}'")
     if not path.absolute().parent.is_dir():
@@ -49,7 +49,7 @@ def collect_diff(
 
 
 def _write_changes(changes: Iterator[Change], path: Path) -> DiffStats:
-    """Write under another name and rename; count what is written."""
+    """Write under another name and rename; count the changes."""
     partial = path.with_name(f"{path.name}.partial")
     counts: Counter[Op] = Counter()
     types: set[str] = set()

@@ -31,7 +31,7 @@ class Change:
     manifest_version: int
     table_version: int
     type_id: str = ""
-    """Which type it is, whatever the type is called: a renamed type keeps its id, one that is made again has another."""
+    """The id of the type: a renamed type keeps its id, a type that is made again has another id."""
     endpoints: Endpoints | None = None
     properties: tuple[str, ...] = ()
     before: Row | None = None
@@ -49,7 +49,7 @@ class Change:
 
     @property
     def values(self) -> dict[str, tuple[Any, Any]]:
-        """What an update changed: the old and the new value of each property, where `images=True` brought them."""
+        """The old and the new value of each property that an update changed, where `images=True` brought them."""
         was, now = self.before, self.after
         if self.op is not Op.UPDATE or was is None or now is None:
             return {}
@@ -99,17 +99,17 @@ class Diff(Shown):
     head: str | None
     changes: tuple[Change, ...]
     engine: str = "local"
-    """Who compared the tables: this process, or Spark."""
+    """The engine that compared the tables: this process, or Spark."""
     reason: str = field(default="", compare=False)
     """The reason for the choice of engine; comparisons of results leave it out."""
     out: str | None = None
-    """The file that has the changes, when one was asked for; `changes` is empty then."""
+    """The file of the changes, if the caller named a file; `changes` is empty then."""
     written: DiffStats | None = None
-    """How much the file has."""
+    """The counts of the changes in the file."""
 
     @property
     def stats(self) -> DiffStats:
-        """How much differs."""
+        """The counts of the changes."""
         if self.written is not None:
             return self.written
         counts = {op: sum(change.op is op for change in self.changes) for op in Op}
@@ -139,7 +139,7 @@ class Diff(Shown):
         return iter(self.changes)
 
     def _sheet(self) -> Sheet:
-        """Counts by type, then the changes: old and new values where `images=True` brought them."""
+        """Tabulate the counts by type, then the changes: old and new values where `images=True` brought them."""
         stats = self.stats
         grids = (
             Grid(columns=("type", "inserts", "updates", "deletes"), rows=self._count_types()),
@@ -155,10 +155,10 @@ class Diff(Shown):
         )
 
     def _count_types(self) -> list[tuple[str, int, int, int]]:
-        found = Counter((change.table_key, change.op) for change in self.changes)
+        counts = Counter((change.table_key, change.op) for change in self.changes)
         return [
-            (key, found[key, Op.INSERT], found[key, Op.UPDATE], found[key, Op.DELETE])
-            for key in sorted({key for key, _ in found})
+            (key, counts[key, Op.INSERT], counts[key, Op.UPDATE], counts[key, Op.DELETE])
+            for key in sorted({key for key, _ in counts})
         ]
 
 
@@ -217,15 +217,15 @@ class ChangeStream:
     cursor: str
     changes: Iterator[Change]
     engine: str = "local"
-    """Who compared the tables: this process, or Spark."""
+    """The engine that compared the tables: this process, or Spark."""
     reason: str = field(default="", compare=False)
-    """Why it did: no part of what was changed."""
+    """The reason for the choice of engine; comparisons of results leave it out."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form; reads the changes that are left to their end."""
         block = ChangeBlock(commit=self.commit, changes=tuple(self.changes))
-        told = {"engine": self.engine, "reason": self.reason}
-        return block.to_dict() | {"cursor": self.cursor} | told
+        choice = {"engine": self.engine, "reason": self.reason}
+        return block.to_dict() | {"cursor": self.cursor} | choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,9 +253,9 @@ class ChangePage:
     cursor: str
     caught_up: bool
     engine: str = "local"
-    """Who compared the tables: Spark if it compared those of any commit, else this process."""
+    """The engine that compared the tables: Spark if it compared the tables of any commit, else this process."""
     reason: str = field(default="", compare=False)
-    """Why it did: no part of what was changed."""
+    """The reason for the choice of engine; comparisons of results leave it out."""
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -27,10 +27,10 @@ from omnigraphdb.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which changes a caller wants; None means all. With `images` the changes carry their rows.
+    """The filters of a caller for changes; None means all. With `images` the changes carry their rows.
 
-    `properties` wants updates of one of them. `actors` wants what commits of theirs changed, which `entities` names by the
-    path of the table.
+    `properties` selects updates of these properties. `actors` selects changes by commits of these actors; `entities` names
+    the changed entities by the path of their table.
     """
 
     tables: Collection[TableKey] | None = None
@@ -42,7 +42,7 @@ class Wanted:
     images: bool = False
 
     def covers(self, table: TableKey) -> bool:
-        """Whether any change of a table is wanted."""
+        """Whether the filters let any change of a table through."""
         kind = EntityKind.NODE if is_node(table) else EntityKind.EDGE
         return (self.tables is None or table in self.tables) and (
             self.kinds is None or kind in self.kinds
@@ -51,7 +51,7 @@ class Wanted:
     @property
     def digest(self) -> str:
         """A short text of the filters: a token is valid under the same filters only."""
-        later = [one for one in (self.properties, self.actors) if one is not None]
+        later = [names for names in (self.properties, self.actors) if names is not None]
         # A token of a release that knew fewer filters stays valid.
         parts = [
             self.tables,
@@ -86,16 +86,16 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
     try:
         commit = find_commit(engine.manifest, reference)
     except NotFound as error:
-        known = (MAIN, *sorted(branches))
-        raise NotFound("branch or commit", reference, known=known, hint=SPELL_COMMIT) from error
+        names = (MAIN, *sorted(branches))
+        raise NotFound("branch or commit", reference, known=names, hint=SPELL_COMMIT) from error
     return state_of(engine.manifest, commit.branch, commit)
 
 
 def list_changes(
-    tables: Tables, base: BranchState, head: BranchState, wanted: Wanted = EVERYTHING
+    tables: Tables, base: BranchState, head: BranchState, filters: Wanted = EVERYTHING
 ) -> Iterator[Change]:
     """List changes one after the other; memory holds the ids of one table and a chunk of rows."""
-    for _, change in list_changes_from(tables, base, head, wanted):
+    for _, change in list_changes_from(tables, base, head, filters):
         yield change
 
 
@@ -103,29 +103,29 @@ def list_changes_from(
     tables: Tables,
     base: BranchState,
     head: BranchState,
-    wanted: Wanted = EVERYTHING,
+    filters: Wanted = EVERYTHING,
     start: ChangePosition | None = None,
     *,
     nodes_first: bool = False,
 ) -> Iterator[tuple[ChangePosition, Change]]:
     """List changes with their positions, from the beginning or after a position.
 
-    By table key; with `nodes_first` nodes before edges, then by type id, as one who applies the changes needs them.
+    The order is by table key. With `nodes_first` nodes come before edges, each by type id, the order to apply the changes.
     """
-    for number, pair in number_pairs(base, head, wanted, nodes_first=nodes_first):
+    for number, pair in number_pairs(base, head, filters, nodes_first=nodes_first):
         if start is not None and number < start.table:
             continue
         after_id = start.after if start is not None and number == start.table else None
-        for change in compare_pair(tables, pair, wanted, after_id):
+        for change in compare_pair(tables, pair, filters, after_id):
             yield ChangePosition(table=number, after=change.id), change
 
 
 def number_pairs(
-    base: BranchState, head: BranchState, wanted: Wanted, *, nodes_first: bool
+    base: BranchState, head: BranchState, filters: Wanted, *, nodes_first: bool
 ) -> list[tuple[int, "TablePair"]]:
-    """Number the tables of both states, and give those of which they have different versions."""
+    """Number the tables of both states, and return the tables that have different versions."""
     pairs = enumerate(_pair_tables(base, head, nodes_first=nodes_first))
-    return [(number, pair) for number, pair in pairs if pair.may_differ(wanted)]
+    return [(number, pair) for number, pair in pairs if pair.may_differ(filters)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,24 +139,24 @@ class TablePair:
     manifest_version: int
     """The version at which the later state is visible."""
 
-    def may_differ(self, wanted: Wanted) -> bool:
-        """Whether the versions are two, and anybody wants to know of their changes."""
+    def may_differ(self, filters: Wanted) -> bool:
+        """Whether the two versions differ and the filters cover their table."""
         before, after = self.before, self.after
-        same = before is not None and after is not None and before.at == after.at
-        return not same and wanted.covers(self.key)
+        is_same = before is not None and after is not None and before.at == after.at
+        return not is_same and filters.covers(self.key)
 
     @property
     def row_count(self) -> int:
-        """How many rows both versions have together."""
-        return sum(one.row_count for one in (self.before, self.after) if one is not None)
+        """The number of rows of both versions together."""
+        return sum(entry.row_count for entry in (self.before, self.after) if entry is not None)
 
 
 def list_differing_pairs(
-    base: BranchState, head: BranchState, wanted: Wanted
+    base: BranchState, head: BranchState, filters: Wanted
 ) -> tuple[TablePair, ...]:
-    """List the tables of which two states have different versions, by table key."""
+    """List the tables that have different versions in two states, by table key."""
     pairs = _pair_tables(base, head, nodes_first=False)
-    return tuple(pair for pair in pairs if pair.may_differ(wanted))
+    return tuple(pair for pair in pairs if pair.may_differ(filters))
 
 
 def explain_local(rows: int, bound: int) -> str:
@@ -192,17 +192,17 @@ def _order_by_type(pair: TablePair) -> tuple[Any, ...]:
 
 
 def _type_id(path: str) -> str:
-    """The id of a type: the directory of its table, which renaming the type does not move."""
+    """Return the id of a type: the directory of its table, which renaming the type does not move."""
     return path.rpartition("/")[2]
 
 
 def compare_pair(
-    tables: Tables, pair: TablePair, wanted: Wanted, after_id: str | None = None
+    tables: Tables, pair: TablePair, filters: Wanted, after_id: str | None = None
 ) -> Iterator[Change]:
-    """List what differs between two versions of a table, by id, from the beginning or after an id."""
+    """List the differences between two versions of a table, by id, from the beginning or after an id."""
     for step, names in find_steps(tables, pair):
         with naming_reclaimed(pair):
-            yield from make_changes(tables, pair, _drop_up_to(step, after_id), names, wanted)
+            yield from make_changes(tables, pair, _drop_up_to(step, after_id), names, filters)
 
 
 def find_steps(tables: Tables, pair: TablePair) -> Iterator[tuple[Step, tuple[str, ...]]]:
@@ -215,12 +215,12 @@ def find_steps(tables: Tables, pair: TablePair) -> Iterator[tuple[Step, tuple[st
 
 @contextmanager
 def naming_reclaimed(pair: TablePair) -> Iterator[None]:
-    """Raise a version that is gone as history that cleanup reclaimed."""
+    """Raise a missing version as history that cleanup reclaimed."""
     try:
         yield
     except TableNotFound as error:
-        gone = pair.before or pair.after
-        raise HistoryReclaimed(pair.key, 0 if gone is None else gone.version) from error
+        entry = pair.before or pair.after
+        raise HistoryReclaimed(pair.key, 0 if entry is None else entry.version) from error
 
 
 def _drop_up_to(step: Step, after_id: str | None) -> Step:
@@ -229,15 +229,15 @@ def _drop_up_to(step: Step, after_id: str | None) -> Step:
 
 
 def make_changes(
-    tables: Tables, pair: TablePair, step: Step, names: Sequence[str], wanted: Wanted
+    tables: Tables, pair: TablePair, step: Step, names: Sequence[str], filters: Wanted
 ) -> Iterator[Change]:
     """Describe rows that differ between two versions of a table."""
-    step = keep_wanted(step, pair, names, wanted)
+    step = keep_wanted(step, pair, names, filters)
     moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
     ends = [None] * len(ops) if is_node(pair.key) else _read_ends(tables, before, after, moves)
     was, now = (
-        _read_images(tables, entry, moves, side, wanted)
+        _read_images(tables, entry, moves, side, filters)
         for entry, side in ((before, "before"), (after, "after"))
     )
     ids, versions = moves["id"].to_pylist(), moves["version"].to_pylist()
@@ -257,25 +257,25 @@ def make_changes(
         )
 
 
-def keep_wanted(step: Step, pair: TablePair, names: Sequence[str], wanted: Wanted) -> Step:
-    """Keep the rows that the caller wants: by operation, by the properties that an update changed, by id."""
-    if wanted.ops is not None:
-        ops = pa.array([op.value for op in wanted.ops], pa.string())
+def keep_wanted(step: Step, pair: TablePair, names: Sequence[str], filters: Wanted) -> Step:
+    """Keep the rows that the filters select: by operation, by the properties that an update changed, by id."""
+    if filters.ops is not None:
+        ops = pa.array([op.value for op in filters.ops], pa.string())
         step = step.filter(pc.is_in(_spell_ops(step.moves), ops))
-    if wanted.properties is not None:
-        chosen = [number for number, name in enumerate(names) if name in wanted.properties]
-        step = step.filter(pa.array(step.properties[:, chosen].any(axis=1)))
-    if wanted.entities is not None:
-        ids = wanted.entities.get(pair.path, pa.array([], pa.string()))
+    if filters.properties is not None:
+        columns = [number for number, name in enumerate(names) if name in filters.properties]
+        step = step.filter(pa.array(step.properties[:, columns].any(axis=1)))
+    if filters.entities is not None:
+        ids = filters.entities.get(pair.path, pa.array([], pa.string()))
         step = step.filter(pc.is_in(step.moves["id"], value_set=ids))
     return step
 
 
 def _read_images(
-    tables: Tables, entry: Entry | None, moves: pa.Table, side: str, wanted: Wanted
+    tables: Tables, entry: Entry | None, moves: pa.Table, side: str, filters: Wanted
 ) -> list[Row | None]:
-    """Read rows as they were or as they are, if the caller wants them."""
-    if entry is None or not wanted.images:
+    """Read rows as they were or as they are, if the filters ask for images."""
+    if entry is None or not filters.images:
         return [None] * moves.num_rows
     return read_images_at(tables.open(entry.at), column(moves, side))
 
@@ -289,21 +289,23 @@ def _find_ops(moves: pa.Table) -> list[Op]:
 
 
 def _spell_ops(moves: pa.Table) -> pa.ChunkedArray:
-    fresh, gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
-    return pc.if_else(fresh, Op.INSERT.value, pc.if_else(gone, Op.DELETE.value, Op.UPDATE.value))
+    is_insert, is_delete = pc.is_null(moves["before"]), pc.is_null(moves["after"])
+    return pc.if_else(
+        is_insert, Op.INSERT.value, pc.if_else(is_delete, Op.DELETE.value, Op.UPDATE.value)
+    )
 
 
 def _read_ends(
     tables: Tables, before: Entry | None, after: Entry | None, moves: pa.Table
 ) -> list[Endpoints | None]:
     """Read the ends of edges: as they are, or as they were if the edge was deleted."""
-    found: list[Endpoints | None] = [None] * moves.num_rows
-    there, was = column(moves, "after"), column(moves, "before")
-    gone = pc.and_(pc.is_null(there), pc.is_valid(was))
-    for entry, rows, mask in ((after, there, pc.is_valid(there)), (before, was, gone)):
+    endpoints: list[Endpoints | None] = [None] * moves.num_rows
+    current, former = column(moves, "after"), column(moves, "before")
+    is_deleted = pc.and_(pc.is_null(current), pc.is_valid(former))
+    for entry, rows, mask in ((after, current, pc.is_valid(current)), (before, former, is_deleted)):
         if entry is not None and pc.any(mask, min_count=0).as_py():
             ends = rows_at(tables.open(entry.at), rows.filter(mask), ["src", "dst"])
             pairs = zip(ends["src"].to_pylist(), ends["dst"].to_pylist(), strict=True)
             for n, pair in zip(pc.indices_nonzero(mask).to_pylist(), pairs, strict=True):
-                found[n] = Endpoints(*pair)
-    return found
+                endpoints[n] = Endpoints(*pair)
+    return endpoints

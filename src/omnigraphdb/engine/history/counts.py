@@ -1,4 +1,4 @@
-"""How much differs between two states: changes counted column by column, and the first of them described."""
+"""The counts of the changes between two states, column by column, and a description of the first changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ Counts = Mapping[Op, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedTable:
-    """How much differs in one table, and the first changes of it."""
+    """The counts of the changes in one table, and its first changes."""
 
     key: TableKey
     counts: Counts
@@ -35,21 +35,21 @@ class CountedTable:
 
     @property
     def total(self) -> int:
-        """How many entities differ."""
+        """The number of entities that differ."""
         return sum(self.counts.values())
 
 
-def count_table(tables: Tables, pair: TablePair, wanted: Wanted, room: int = 0) -> CountedTable:
-    """Count what differs between two versions of a table, and describe as many changes as there is room for."""
+def count_table(tables: Tables, pair: TablePair, filters: Wanted, limit: int = 0) -> CountedTable:
+    """Count the changes between two versions of a table, and describe the first of them, up to a limit."""
     counts: Counter[Op] = Counter()
     first: list[Change] = []
-    for found, names in find_steps(tables, pair):
-        step = keep_wanted(found, pair, names, wanted)
+    for unfiltered, names in find_steps(tables, pair):
+        step = keep_wanted(unfiltered, pair, names, filters)
         counts.update(_count_step(step))
-        if room > len(first):
+        if limit > len(first):
             with naming_reclaimed(pair):
-                shown = step.slice(room - len(first))
-                first.extend(make_changes(tables, pair, shown, names, wanted))
+                described = step.slice(limit - len(first))
+                first.extend(make_changes(tables, pair, described, names, filters))
     return CountedTable(key=pair.key, counts=counts, first=tuple(first))
 
 
@@ -60,7 +60,7 @@ def _count_step(step: Step) -> Counts:
 
 
 def count_commit(engine: Engine, parent: GraphCommit, commit: GraphCommit) -> Counts:
-    """Count what a commit changed against a parent."""
+    """Count the changes of a commit against a parent."""
     before = state_of(engine.manifest, parent.branch, parent)
     after = state_of(engine.manifest, commit.branch, commit)
     counts: Counter[Op] = Counter()
@@ -70,7 +70,7 @@ def count_commit(engine: Engine, parent: GraphCommit, commit: GraphCommit) -> Co
 
 
 def _count_pair(tables: Tables, pair: TablePair) -> Counts:
-    was, now = (0 if one is None else one.row_count for one in (pair.before, pair.after))
+    was, now = (0 if entry is None else entry.row_count for entry in (pair.before, pair.after))
     if was == 0 or now == 0:
         # A first load, or the end of a type: no row has to be compared.
         return {Op.INSERT: now, Op.DELETE: was}
@@ -78,12 +78,12 @@ def _count_pair(tables: Tables, pair: TablePair) -> Counts:
 
 
 def sum_counts(counted: Iterable[CountedTable]) -> DiffStats:
-    """Add up what differs in tables."""
+    """Add up the changes of tables."""
     counts: Counter[Op] = Counter()
     types: set[str] = set()
-    for one in counted:
-        counts.update(one.counts)
-        types.update([type_name(one.key)] if one.total else [])
+    for table in counted:
+        counts.update(table.counts)
+        types.update([type_name(table.key)] if table.total else [])
     return DiffStats(
         inserts=counts[Op.INSERT],
         updates=counts[Op.UPDATE],

@@ -37,15 +37,15 @@ from omnigraphdb.values import dataclass
 
 @contextmanager
 def open_diff(
-    engine: Engine, pairs: Sequence[TablePair], wanted: Wanted, choose: Choose
+    engine: Engine, pairs: Sequence[TablePair], filters: Wanted, choose: Choose
 ) -> Iterator[tuple[Iterator[Change], RunnerChoice]]:
-    """List the changes between the versions of tables, by whoever is chosen by size; scratch files go at the end."""
+    """List the changes between versions of tables, by the runner for their size; scratch files are removed at the end."""
     choice = choose_comparer(engine, measure_pairs(engine, pairs), choose)
     if choice.runner is None:
         tables = engine.store.tables
-        yield (change for pair in pairs for change in compare_pair(tables, pair, wanted)), choice
+        yield (change for pair in pairs for change in compare_pair(tables, pair, filters)), choice
         return
-    with compare_in_steps(engine, choice.runner, pairs, wanted) as compared:
+    with compare_in_steps(engine, choice.runner, pairs, filters) as compared:
         yield compared.list_changes(range(len(pairs))), choice
 
 
@@ -76,13 +76,13 @@ def pair_sides(tables: Tables, pair: TablePair, name: str, seed: int) -> Version
 
 @contextmanager
 def compare_in_steps(
-    engine: Engine, runner: Runner, pairs: Sequence[TablePair], wanted: Wanted
+    engine: Engine, runner: Runner, pairs: Sequence[TablePair], filters: Wanted
 ) -> Iterator["ComparedPairs"]:
     """Let workers compare all pairs in one step; the changes can be read until the block ends."""
     operation = OperationId(engine.runtime.new_id())
     with keep_heartbeat(engine, operation, lingers=runner.engine != "local") as area:
         compared = ComparedPairs(
-            engine.store.scratch, _compare(engine, runner, area, pairs, wanted)
+            engine.store.scratch, _compare(engine, runner, area, pairs, filters)
         )
         try:
             yield compared
@@ -91,28 +91,28 @@ def compare_in_steps(
 
 
 def _compare(
-    engine: Engine, runner: Runner, area: str, pairs: Sequence[TablePair], wanted: Wanted
+    engine: Engine, runner: Runner, area: str, pairs: Sequence[TablePair], filters: Wanted
 ) -> list["ChangesWritten"]:
     tables, seed = engine.store.tables, make_seed(area)
     sides = [pair_sides(tables, pair, str(number), seed) for number, pair in enumerate(pairs)]
     cut = [cut_sides(tables, versions) for versions in sides]
-    moved = [number for number, splits in enumerate(cut) if splits]
-    if not moved:
+    pair_numbers = [number for number, splits in enumerate(cut) if splits]
+    if not pair_numbers:
         return []
     bucket = BucketDiff(
         location=engine.location,
         area=area,
-        pairs=tuple((number, pairs[number], sides[number]) for number in moved),
-        wanted=wanted,
+        pairs=tuple((number, pairs[number], sides[number]) for number in pair_numbers),
+        wanted=filters,
     )
-    splits = [split for number in moved for split in cut[number]]
+    splits = [split for number in pair_numbers for split in cut[number]]
     step = Shuffle(
         name="compare",
         splits=splits,
         keys=ReadSides(engine.location),
         sides={
             sides[number].name_side(side): sides[number].schema
-            for number in moved
+            for number in pair_numbers
             for side in (BEFORE, AFTER)
         },
         decide=bucket,
@@ -143,21 +143,21 @@ class ComparedPairs:
             # All buckets together hold a bounded number of changes, however many buckets there are.
             step = max(CHANGES_READ_LEAST, COMPARE_ROWS_MAX // max(1, len(buckets)))
             streams = [self._stream(parts, step) for parts in buckets.values()]
-            for _, change in heapq.merge(*streams, key=lambda found: found[0]):
+            for _, change in heapq.merge(*streams, key=lambda entry: entry[0]):
                 yield change
 
     def _stream(self, parts: Sequence["ChangesWritten"], step: int) -> Iterator[tuple[str, Change]]:
         """Read the changes of one pair in one bucket, some at a time."""
-        places = ((one, start) for one in parts for start in range(one.start, one.end, step))
-        for part, start in places:
+        ranges = ((part, start) for part in parts for start in range(part.start, part.end, step))
+        for part, start in ranges:
             if self._is_closed:
                 raise UserInputError(
                     "the changes of a commit are read before the next commit is asked for; nothing was changed",
                     hint="read the changes of each block as it comes, or leave out spark=",
                 )
             rows = min(step, part.end - start)
-            found = self._scratch.read(part.path, start=start, rows=rows)
-            ids, packed = found["id"].to_pylist(), found["change"].to_pylist()
+            table = self._scratch.read(part.path, start=start, rows=rows)
+            ids, packed = table["id"].to_pylist(), table["change"].to_pylist()
             yield from zip(ids, map(pickle.loads, packed), strict=True)
 
 
@@ -194,7 +194,7 @@ class BucketDiff:
                 continue
             for changes in list_bucket_changes(store.tables, pair, versions, sides, self.wanted):
                 waiting.append((number, changes))
-                if sum(len(found) for _, found in waiting) >= SIDE_BATCH_ROWS:
+                if sum(len(batch) for _, batch in waiting) >= SIDE_BATCH_ROWS:
                     written += self._write(store.scratch, bucket, waiting)
                     waiting = []
         if waiting:
@@ -205,9 +205,9 @@ class BucketDiff:
         self, scratch: Scratch, bucket: str, parts: Sequence[tuple[int, list[Change]]]
     ) -> Iterator[ChangesWritten]:
         path, start = f"{self.area}/changes-{scratch.new_id()}.lance", 0
-        scratch.write(path, _pack_changes([change for _, found in parts for change in found]))
-        for number, found in parts:
-            end = start + len(found)
+        scratch.write(path, _pack_changes([change for _, changes in parts for change in changes]))
+        for number, changes in parts:
+            end = start + len(changes)
             yield ChangesWritten(pair=number, bucket=bucket, path=path, start=start, end=end)
             start = end
 
@@ -217,7 +217,7 @@ def list_bucket_changes(
     pair: TablePair,
     versions: VersionPair,
     sides: Mapping[str, pa.Table],
-    wanted: Wanted,
+    filters: Wanted,
 ) -> Iterator[list[Change]]:
     """List the changes of one pair in one bucket, by id, so many at a time as a task holds rows."""
     aligned = AlignedPair(versions, sides)
@@ -226,9 +226,9 @@ def list_bucket_changes(
     for start in range(0, step.moves.num_rows, SIDE_BATCH_ROWS):
         end = start + SIDE_BATCH_ROWS
         part = Step(step.moves.slice(start, SIDE_BATCH_ROWS), step.properties[start:end])
-        found = list(make_changes(tables, pair, part, names, wanted))
-        if found:
-            yield found
+        changes = list(make_changes(tables, pair, part, names, filters))
+        if changes:
+            yield changes
 
 
 def _pack_changes(changes: Sequence[Change]) -> pa.Table:

@@ -75,8 +75,8 @@ class EntityHistory:
         return {
             "table_key": self.table_key,
             "id": self.id,
-            "changes": [one.to_dict() for one in self.changes],
-            "gaps": [one.to_dict() for one in self.gaps],
+            "changes": [change.to_dict() for change in self.changes],
+            "gaps": [gap.to_dict() for gap in self.gaps],
             "more": self.more,
         }
 
@@ -90,15 +90,15 @@ class EntityHistory:
 def read_history(
     engine: Engine, state: BranchState, table: Entry, id: str, limit: int
 ) -> EntityHistory:
-    """Read the newest changes of an entity; about one row is read for each of them, whatever the table and the history hold."""
+    """Read the newest changes of an entity; each costs about one row read, for tables and histories of any size."""
     walk = _Walk(engine=engine, path=table.at.path, id=id, start=state)
-    found = list(islice(walk.list_changes(state, _NOTHING, ()), limit + 1))
+    changes = list(islice(walk.list_changes(state, _NOTHING, ()), limit + 1))
     return EntityHistory(
         table_key=table.table_key,
         id=id,
-        changes=tuple(found[:limit]),
+        changes=tuple(changes[:limit]),
         gaps=tuple(walk.gaps),
-        more=len(found) > limit,
+        more=len(changes) > limit,
     )
 
 
@@ -142,16 +142,16 @@ class _Walk:
         return self.engine.store.tables
 
     def list_changes(
-        self, state: BranchState, known: int, merges: tuple[str, ...]
+        self, state: BranchState, excluded: int, merges: tuple[str, ...]
     ) -> Iterator[HistoryChange]:
-        """List the changes that a branch shows, the newest first, down to the set of commits that are known already."""
+        """List the changes that a branch shows, the newest first, down to a set of excluded commits."""
         lefts = self._list_lefts(state)
         at = len(lefts) - 1
-        while at >= 0 and not self._is_known(lefts[at].commit, known):
+        while at >= 0 and not self._is_known(lefts[at].commit, excluded):
             check_cancelled()
             try:
                 at = self._find_candidate(lefts, at)
-                is_known = at < 0 or self._is_known(lefts[at].commit, known)
+                is_known = at < 0 or self._is_known(lefts[at].commit, excluded)
                 change = None if is_known else self._compare(lefts, at)
             except (HistoryReclaimed, NotFoundError):
                 self._note(lefts[max(at, 0)].commit.id, _CLEANED)
@@ -159,21 +159,21 @@ class _Walk:
             if change is not None:
                 commit = lefts[at].commit
                 yield HistoryChange(commit=Commit.of(commit), change=change, merges=merges)
-                yield from self._enter_merge(commit, known, merges)
+                yield from self._enter_merge(commit, excluded, merges)
             at -= 1
 
-    def _is_known(self, commit: GraphCommit, known: int) -> bool:
-        return known != _NOTHING and self._graph.holds(known, commit.id)
+    def _is_known(self, commit: GraphCommit, excluded: int) -> bool:
+        return excluded != _NOTHING and self._graph.holds(excluded, commit.id)
 
     def _find_candidate(self, lefts: Sequence[_Left], at: int) -> int:
-        """The newest commit up to this one that may have changed the entity; -1 for none.
+        """Find the newest commit up to a position that may have changed the entity; -1 if there is none.
 
-        A row names the version that wrote it last, so the commit that left it is looked up. An entity that is not there
-        is looked for before each commit that may have removed it.
+        A row names the version that wrote it last, so the commit that left this version is looked up. An entity that does
+        not exist is searched before each commit that may have removed it.
         """
         seen = self._read(lefts[at].entry)
         if seen is not None:
-            return bisect_left(lefts, seen.updated, hi=at, key=lambda one: one.entry.version)
+            return bisect_left(lefts, seen.updated, hi=at, key=lambda left: left.entry.version)
         while at >= 0:
             if _may_remove(lefts, at):
                 self.probes += 1
@@ -186,12 +186,12 @@ class _Walk:
         return at
 
     def _read(self, entry: Entry) -> _Seen | None:
-        found = self._tables.open(entry.at).lookup(
+        rows = self._tables.open(entry.at).lookup(
             "id", pa.array([self.id], pa.string()), [LAST_UPDATED], row_address=True
         )
-        if not found.num_rows:
+        if not rows.num_rows:
             return None
-        return _Seen(found[ROW_ADDRESS][0].as_py(), found[LAST_UPDATED][0].as_py())
+        return _Seen(rows[ROW_ADDRESS][0].as_py(), rows[LAST_UPDATED][0].as_py())
 
     def _compare(self, lefts: Sequence[_Left], at: int) -> Change | None:
         """Compare the entity after a commit with the entity before it; None when the commit only wrote the row anew."""
@@ -221,18 +221,18 @@ class _Walk:
     ) -> tuple[Step, tuple[str, ...]]:
         if before is None:
             return Step(moves, np.zeros((moves.num_rows, 0), dtype=bool)), ()
-        both = pair_columns(self._tables.open(before.at), self._tables.open(after.at))
-        return drop_equal(moves, both), both.names
+        comparison = pair_columns(self._tables.open(before.at), self._tables.open(after.at))
+        return drop_equal(moves, comparison), comparison.names
 
     def _enter_merge(
-        self, commit: GraphCommit, known: int, merges: tuple[str, ...]
+        self, commit: GraphCommit, excluded: int, merges: tuple[str, ...]
     ) -> Iterator[HistoryChange]:
-        """List the changes that a merge brought, where it changed the entity: what the target had already is not followed again."""
+        """List the changes that a merge brought to the entity; commits that the target already had are not followed."""
         if commit.merged_parent is None:
             return
         if commit.parent is not None and commit.parent in self._graph:
-            known |= self._graph.ancestors([commit.parent])
-        if self._graph.holds(known, commit.merged_parent):
+            excluded |= self._graph.ancestors([commit.parent])
+        if self._graph.holds(excluded, commit.merged_parent):
             return
         try:
             source = find_commit(self.engine.manifest, commit.merged_parent)
@@ -240,7 +240,7 @@ class _Walk:
         except (HistoryReclaimed, NotFoundError):
             self._note(commit.merged_parent, "the branch that was merged is gone")
             return
-        yield from self.list_changes(state, known, (*merges, commit.id))
+        yield from self.list_changes(state, excluded, (*merges, commit.id))
 
     def _note(self, commit: str, reason: str) -> None:
         gap = HistoryGap(commit=commit, reason=reason)
@@ -250,9 +250,9 @@ class _Walk:
     # ---- the versions of the table
 
     def _list_lefts(self, state: BranchState) -> list[_Left]:
-        """The commits of a branch that left a version of the table, oldest first; no earlier state is read."""
+        """List the commits of a branch that left a version of the table, oldest first; no earlier state is read."""
         versions = list_versions_at(state.image.rows, state.table_history, self.path)
-        found: list[_Left] = []
+        lefts: list[_Left] = []
         for commit in reversed(state.lineage.commits):
             try:
                 entry = self._find_entry(state, commit, versions)
@@ -260,9 +260,9 @@ class _Walk:
                 self._note(commit.id, _CLEANED)
                 break
             # A fork that takes the table over leaves the version that it found.
-            if entry is not None and (not found or entry.version < found[-1].entry.version):
-                found.append(_Left(commit, entry))
-        return found[::-1]
+            if entry is not None and (not lefts or entry.version < lefts[-1].entry.version):
+                lefts.append(_Left(commit, entry))
+        return lefts[::-1]
 
     def _find_entry(
         self,
@@ -277,8 +277,10 @@ class _Walk:
         if commit.pins or commit.kind is CommitKind.INIT or keys.isdisjoint(commit.tables):
             return None
         # Commits of early releases do not say which versions they left.
-        then = state_of(self.engine.manifest, state.branch, commit).snapshot.entries.values()
-        return next((entry for entry in then if entry.at.path == self.path), None)
+        past_entries = state_of(
+            self.engine.manifest, state.branch, commit
+        ).snapshot.entries.values()
+        return next((entry for entry in past_entries if entry.at.path == self.path), None)
 
 
 def _may_remove(lefts: Sequence[_Left], at: int) -> bool:

@@ -35,25 +35,27 @@ def export(
 def list_tables(view: View, types: Sequence[str] | None) -> list[tuple[Entry, TableType]]:
     """List the tables of the named types, or all, nodes first, each with its type at the time of the view."""
     past_tables = _list_past_tables(view)
-    chosen = (
+    selected_keys = (
         past_tables
         if types is None
         else {_find_past_key(view, past_tables, name): None for name in types}
     )
-    keys = sorted(past_tables.keys() & chosen.keys(), key=lambda key: (not is_node(key), key))
+    keys = sorted(
+        past_tables.keys() & selected_keys.keys(), key=lambda key: (not is_node(key), key)
+    )
     return [past_tables[key] for key in keys]
 
 
 def _list_past_tables(view: View) -> Mapping[TableKey, tuple[Entry, TableType]]:
     """List the tables of a view by the names of its time; by present names if no other schema is recorded."""
-    shown = view.snapshot if view.past is None else view.state.snapshot
+    snapshot = view.snapshot if view.past is None else view.state.snapshot
     catalog = view.catalog if view.past is None else view.past.catalog
     if view.past is not None:
         # A schema of the past is stored without the order of its text.
         catalog = catalog.in_order_of(view.catalog)
     return {
         key: (entry, catalog.tables[key])
-        for key, entry in shown.entries.items()
+        for key, entry in snapshot.entries.items()
         if key in catalog.tables
     }
 
@@ -63,13 +65,13 @@ def _find_past_key(
 ) -> TableKey:
     """Find the table key of a type at the time of the view, by its present name, else by its name then."""
     try:
-        now = view.catalog.table(name)
+        current = view.catalog.table(name)
     except NotFound:
         if view.past is None:
             raise
         return view.past.catalog.table(name).table_key
-    same = (key for key, (_, type_) in past_tables.items() if type_.type_id == now.type_id)
-    return next(same, now.table_key)
+    keys = (key for key, (_, type_) in past_tables.items() if type_.type_id == current.type_id)
+    return next(keys, current.table_key)
 
 
 def _list_records(engine: Engine, entry: Entry, type_: TableType) -> Iterator[dict[str, Any]]:
@@ -167,7 +169,7 @@ def export_lines(
     engine: Engine, view: View, types: Sequence[str] | None = None
 ) -> Iterator[pa.Buffer]:
     """Export records as JSON lines, some lines at a time; memory holds one batch of rows."""
-    with engine.jobs.keep(JobKind.EXPORT, view.branch, None) as tell:
+    with engine.jobs.keep(JobKind.EXPORT, view.branch, None) as report:
         tables, done = list_tables(view, types), 0
         total = sum(entry.row_count for entry, _ in tables)
         for entry, type_ in tables:
@@ -175,7 +177,7 @@ def export_lines(
             for batch in check_between(scan_by_id(table, entry.row_count)):
                 yield from lines(batch, type_)
                 done += batch.num_rows
-                tell(Progress("export", done, total, Unit.ROWS, done))
+                report(Progress("export", done, total, Unit.ROWS, done))
 
 
 def lines(batch: pa.RecordBatch, type_: TableType) -> Iterator[pa.Buffer]:
@@ -215,11 +217,11 @@ def _literal(text: str) -> pa.Scalar:
 def _write_column(values: pa.Array, name: str, type_: TableType) -> pa.Array:
     """Write a column as JSON; NULL becomes `null`."""
     declared = type_.properties[name].type if name in type_.properties else _TEXT
-    found = to_load_format(values, name, type_) if name in type_.properties else values
+    formatted = to_load_format(values, name, type_) if name in type_.properties else values
     if declared.is_list or declared.is_vector:
-        texts = _write_lists(found, declared)
+        texts = _write_lists(formatted, declared)
     else:
-        texts = _write_items(found, declared)
+        texts = _write_items(formatted, declared)
     return pc.fill_null(texts.cast(pa.large_string()), "null")
 
 

@@ -56,7 +56,7 @@ _PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport(Shown, Value):
-    """The files of an export, and who wrote them: `local` or `spark`."""
+    """The files of an export, and the engine that wrote them: `local` or `spark`."""
 
     uri: str
     commit: str | None
@@ -64,7 +64,7 @@ class ExportReport(Shown, Value):
     parts: tuple[Part, ...]
 
     def _sheet(self) -> Sheet:
-        """The files and their rows."""
+        """Tabulate the files and their rows."""
         rows = count_of(sum(part.rows for part in self.parts), "record")
         return Sheet(
             title=f"export: {rows} in {count_of(len(self.parts), 'file')}",
@@ -82,29 +82,29 @@ def export_parts(
     runner: Runner,
 ) -> tuple[Part, ...]:
     """Write the tables of a view as part files; a file appears whole or not at all, and no file stays if one fails."""
-    chosen = _parse_format(format)
+    part_format = _parse_format(format)
     folder = _prepare_directory(directory)
     splits = [
         split
         for entry, type_ in list_tables(view, types)
-        for split in _cut_splits(engine, entry, type_, folder, chosen)
+        for split in _cut_splits(engine, entry, type_, folder, part_format)
     ]
     try:
-        found = runner.run(
+        rows = runner.run(
             Each(name="export", splits=splits, run=_write_part, out=_PARTS)
         ).to_pylist()
     except BaseException:
         _remove_files(splits)
         raise
-    ordered = sorted(found, key=lambda one: (not is_node(one["table_key"]), one["file"]))
-    return tuple(Part(**one) for one in ordered)
+    ordered = sorted(rows, key=lambda row: (not is_node(row["table_key"]), row["file"]))
+    return tuple(Part(**row) for row in ordered)
 
 
 def _parse_format(name: str) -> PartFormat:
     if name not in tuple(PartFormat):
-        known = " or ".join(PartFormat)
+        names = " or ".join(PartFormat)
         raise UserInputError(
-            f"export format '{name}' is unknown; it is {known}; nothing was written"
+            f"export format '{name}' is unknown; it is {names}; nothing was written"
         )
     return PartFormat(name)
 
@@ -155,9 +155,9 @@ def _remove_files(splits: Iterable[PartSplit]) -> None:
     """Remove the files written so far; a task that still runs on another machine may write one file again."""
     for split in splits:
         file = Path(split.file)
-        for one in (file, *file.parent.glob(f"{file.name}.*{_PARTIAL}")):
+        for path in (file, *file.parent.glob(f"{file.name}.*{_PARTIAL}")):
             with suppress(OSError):
-                one.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
 # ---- one part
@@ -190,9 +190,9 @@ def _write_lines(path: str, batches: pa.RecordBatchReader, type_: TableType) -> 
 
 def _write_parquet(path: str, batches: pa.RecordBatchReader, _type: TableType) -> int:
     rows = 0
-    shown = public_reader(batches)
-    with pyarrow.parquet.ParquetWriter(path, shown.schema) as file:
-        for batch in shown:
+    reader = public_reader(batches)
+    with pyarrow.parquet.ParquetWriter(path, reader.schema) as file:
+        for batch in reader:
             rows += batch.num_rows
             file.write_batch(batch)
     return rows

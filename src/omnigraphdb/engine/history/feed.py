@@ -1,4 +1,4 @@
-"""The change feed: what each commit of a branch changed, oldest first, with a cursor to continue from; one commit by pages."""
+"""The change feed: the changes of each commit of a branch, oldest first, with a cursor to go on; one commit by pages."""
 
 import base64
 import binascii
@@ -67,37 +67,37 @@ def page(
     branch: BranchName,
     since: str | None = None,
     limit: int | None = None,
-    wanted: Wanted = EVERYTHING,
+    filters: Wanted = EVERYTHING,
     by: "FeedWorker | str" = "",
 ) -> ChangePage:
     """Read the feed from a cursor, after a commit, or from the beginning.
 
-    A page holds whole commits and ends with the one that brings it to `limit` changes. `by` compares the commits; a
-    text is the reason why this process does.
+    A page holds whole commits and ends with the commit that brings it to `limit` changes. `by` compares the commits; if it
+    is a text, this process compares them for that reason.
     """
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
     chain = list_first_parents(state)
     waiting = _list_after(chain, since, state)
     blocks: list[ChangeBlock] = []
-    room = CHANGES_PAGE if limit is None else limit
-    told = ("local", by if isinstance(by, str) else "there is nothing to compare")
-    with closing(_compare(engine, state, waiting, since, wanted, by)) as compared:
-        for commit, one in zip(waiting, compared, strict=False):
-            changes = tuple(one.changes)
+    remaining = CHANGES_PAGE if limit is None else limit
+    choice = ("local", by if isinstance(by, str) else "there is nothing to compare")
+    with closing(_compare(engine, state, waiting, since, filters, by)) as compared:
+        for commit, comparison in zip(waiting, compared, strict=False):
+            changes = tuple(comparison.changes)
             blocks.append(ChangeBlock(commit=Commit.of(commit), changes=changes))
-            if len(blocks) == 1 or told[0] == "local":
-                told = (one.engine, one.reason)
-            room -= len(changes)
-            if room <= 0:
+            if len(blocks) == 1 or choice[0] == "local":
+                choice = (comparison.engine, comparison.reason)
+            remaining -= len(changes)
+            if remaining <= 0:
                 break
     last = waiting[len(blocks) - 1].id if blocks else find_resume_point(chain, since, state)
     return ChangePage(
         blocks=tuple(blocks),
         cursor=cursor_at(state, last),
         caught_up=len(blocks) == len(waiting),
-        engine=told[0],
-        reason=told[1],
+        engine=choice[0],
+        reason=choice[1],
     )
 
 
@@ -105,29 +105,29 @@ def stream(
     engine: Engine,
     branch: BranchName,
     since: str | None = None,
-    wanted: Wanted = EVERYTHING,
+    filters: Wanted = EVERYTHING,
     by: "FeedWorker | str" = "",
 ) -> Iterator[ChangeStream]:
     """Read the feed up to the present head, commit by commit; no commit is in memory as a whole, however much it changed."""
     state = engine.manifest.current(branch)
     fail(Failpoint.FEED_CAPTURED)
     waiting = _list_after(list_first_parents(state), since, state)
-    compared = _compare(engine, state, waiting, since, wanted, by)
+    compared = _compare(engine, state, waiting, since, filters, by)
     return (
         ChangeStream(
             commit=Commit.of(commit),
             cursor=cursor_at(state, commit.id),
-            changes=one.changes,
-            engine=one.engine,
-            reason=one.reason,
+            changes=comparison.changes,
+            engine=comparison.engine,
+            reason=comparison.reason,
         )
-        for commit, one in zip(waiting, compared, strict=True)
+        for commit, comparison in zip(waiting, compared, strict=True)
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCommit:
-    """What a commit changed, read as it is asked for, and who compared it."""
+    """The changes of a commit, read on demand, and the engine that compared it."""
 
     changes: Iterator[Change]
     engine: str
@@ -143,17 +143,17 @@ def _compare(
     state: BranchState,
     waiting: Sequence[GraphCommit],
     since: str | None,
-    wanted: Wanted,
+    filters: Wanted,
     by: FeedWorker | str,
 ) -> Generator[ComparedCommit]:
-    """Compare commits by workers, or in this process, which reads nothing of a commit that nobody asks for."""
+    """Compare commits by workers, or in this process, which reads a commit only when the caller asks for it."""
     if isinstance(by, str):
         for commit in waiting:
-            changes = _diff_since(engine, state, commit, since, wanted)
+            changes = _diff_since(engine, state, commit, since, filters)
             yield ComparedCommit(changes=changes, engine="local", reason=by)
         return
-    steps = (_plan_step(engine, state, commit, since, wanted) for commit in waiting)
-    yield from by(engine, steps, wanted)
+    steps = (_plan_step(engine, state, commit, since, filters) for commit in waiting)
+    yield from by(engine, steps, filters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +165,12 @@ class FeedStep:
     since: str | None
     """From where the feed was read, for the error about a state that is gone."""
 
-    def list_changes(self, tables: Tables, wanted: Wanted) -> Iterator[Change]:
-        """List what the commit changed, by table key, then id."""
+    def list_changes(self, tables: Tables, filters: Wanted) -> Iterator[Change]:
+        """List the changes of the commit, by table key, then id."""
         with self.report_gap():
             fail(Failpoint.FEED_OPENING)
             for pair in self.pairs:
-                yield from compare_pair(tables, pair, wanted)
+                yield from compare_pair(tables, pair, filters)
 
     @contextmanager
     def report_gap(self) -> Iterator[None]:
@@ -182,7 +182,7 @@ class FeedStep:
 
 
 def list_steps(
-    engine: Engine, branch: BranchName, since: str | None, until: str | None, wanted: Wanted
+    engine: Engine, branch: BranchName, since: str | None, until: str | None, filters: Wanted
 ) -> list[FeedStep]:
     """List the commits after one up to another, or up to the head; reads the manifest, no table."""
     state = engine.manifest.current(branch)
@@ -193,11 +193,11 @@ def list_steps(
     if until is not None:
         last = next((n for n, commit in enumerate(waiting) if commit.id == end), -1)
         waiting = waiting[: last + 1]
-    return [_plan_step(engine, state, commit, since, wanted) for commit in waiting]
+    return [_plan_step(engine, state, commit, since, filters) for commit in waiting]
 
 
 def _plan_step(
-    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
+    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, filters: Wanted
 ) -> FeedStep:
     parent = state.lineage.require(commit.parent or CommitId(""))
     try:
@@ -205,25 +205,25 @@ def _plan_step(
         head = state_of(engine.manifest, commit.branch, commit)
     except (HistoryReclaimed, TableNotFound) as error:
         raise ChangeFeedGap(commit.id, since) from error
-    pairs = list_differing_pairs(base, head, wanted)
+    pairs = list_differing_pairs(base, head, filters)
     return FeedStep(commit=Commit.of(commit), pairs=pairs, since=since)
 
 
 def _diff_since(
-    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, wanted: Wanted
+    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, filters: Wanted
 ) -> Iterator[Change]:
-    step = _plan_step(engine, state, commit, since, wanted)
-    yield from step.list_changes(engine.store.tables, wanted)
+    step = _plan_step(engine, state, commit, since, filters)
+    yield from step.list_changes(engine.store.tables, filters)
 
 
 def list_first_parents(state: BranchState) -> list[GraphCommit]:
     """List the commits from the first to the head along first parents, without the commit that created the graph."""
     by_id = state.lineage.by_id
-    commit, found = state.head, []
+    commit, commits = state.head, []
     while commit is not None and commit.parent is not None and commit.parent in by_id:
-        found.append(commit)
+        commits.append(commit)
         commit = by_id[commit.parent]
-    return found[::-1]
+    return commits[::-1]
 
 
 def _list_after(
@@ -240,13 +240,13 @@ def find_resume_point(
     chain: list[GraphCommit],
     since: str | None,
     state: BranchState,
-    wanted: Wanted | None = None,
+    filters: Wanted | None = None,
 ) -> CommitId | None:
     """Find the commit after which the feed continues; None before the first."""
     if since is None:
         return None
     if since.startswith(_PREFIX):
-        return _decode_cursor(since, chain, state, wanted)
+        return _decode_cursor(since, chain, state, filters)
     moment = parse_moment(since)
     if moment is not None:
         before = state.lineage.at_moment(moment)
@@ -262,7 +262,7 @@ def find_resume_point(
 
 
 def _require_on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchState) -> CommitId:
-    if all(one.id != commit for one in chain):
+    if all(member.id != commit for member in chain):
         raise CursorRejected(
             f"commit {commit} came to branch '{state.branch}' through a merge, the feed follows first parents"
         )
@@ -272,17 +272,17 @@ def _require_on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchS
 # ---- cursors
 
 
-def cursor_at(state: BranchState, commit: CommitId | None, wanted: Wanted | None = None) -> str:
+def cursor_at(state: BranchState, commit: CommitId | None, filters: Wanted | None = None) -> str:
     """Make a cursor of this incarnation of a branch that continues after a commit, perhaps under these filters only."""
     body = {"branch": state.branch, "line": incarnation_of(state), "after": commit}
-    return encode_token(_PREFIX, body | ({} if wanted is None else {"wanted": wanted.digest}))
+    return encode_token(_PREFIX, body | ({} if filters is None else {"wanted": filters.digest}))
 
 
 def _decode_cursor(
-    cursor: str, chain: list[GraphCommit], state: BranchState, wanted: Wanted | None
+    cursor: str, chain: list[GraphCommit], state: BranchState, filters: Wanted | None
 ) -> CommitId | None:
     body = decode_token(_PREFIX, cursor, {"branch", "line", "after"})
-    if wanted is not None and body.get("wanted", wanted.digest) != wanted.digest:
+    if filters is not None and body.get("wanted", filters.digest) != filters.digest:
         raise CursorRejected("it was made for other types, kinds or operations")
     if body["branch"] != state.branch:
         raise CursorRejected(f"it belongs to branch '{body['branch']}', not to '{state.branch}'")
@@ -308,7 +308,7 @@ def encode_token(prefix: str, body: Mapping[str, Any]) -> str:
 
 
 def decode_token(prefix: str, token: str, names: set[str]) -> dict[str, Any]:
-    """Decode a token; refuse one of another kind, or one that lacks a name."""
+    """Decode a token; refuse a token of another kind, or a token that lacks a name."""
     text = token.removeprefix(prefix)
     if not token.startswith(prefix):
         raise CursorRejected("it is damaged")
@@ -402,13 +402,13 @@ def _sync_directory(path: Path) -> None:
 
 
 # ---- one commit
-# What one commit changed against its first parent, a page at a time.
+# The changes of one commit against its first parent, a page at a time.
 
 
 def commit_changes(
     engine: Engine,
     name: str,
-    wanted: Wanted = EVERYTHING,
+    filters: Wanted = EVERYTHING,
     *,
     limit: int | None = None,
     token: str | None = None,
@@ -418,20 +418,20 @@ def commit_changes(
     if limit is not None and limit < 1:
         raise UserInputError(f"commit changes: a page holds at least 1 change, not {limit}")
     commit, parent = _find_pair(engine, name)
-    start = None if token is None else _decode_page_token(token, commit, wanted)
+    start = None if token is None else _decode_page_token(token, commit, filters)
     base = state_of(engine.manifest, parent.branch, parent)
     head = state_of(engine.manifest, commit.branch, commit)
     fail(Failpoint.FEED_OPENING)
     if commit.kind is CommitKind.SCHEMA_APPLY:
-        _refuse_reshaped(engine.store.tables, commit, base, head, wanted)
+        _refuse_reshaped(engine.store.tables, commit, base, head, filters)
     tables = engine.store.tables
-    found = list_changes_from(tables, base, head, wanted, start, nodes_first=nodes_first)
-    shown = list(found if limit is None else islice(found, limit))
-    more = limit is not None and next(found, None) is not None
+    changes = list_changes_from(tables, base, head, filters, start, nodes_first=nodes_first)
+    listed = list(changes if limit is None else islice(changes, limit))
+    more = limit is not None and next(changes, None) is not None
     return ChangeBlock(
         commit=Commit.of(commit),
-        changes=tuple(change for _, change in shown),
-        next_page_token=_encode_page_token(shown[-1][0], commit, wanted) if more else None,
+        changes=tuple(change for _, change in listed),
+        next_page_token=_encode_page_token(listed[-1][0], commit, filters) if more else None,
     )
 
 
@@ -445,15 +445,15 @@ def _find_pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
 
 
 def _refuse_reshaped(
-    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, wanted: Wanted
+    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, filters: Wanted
 ) -> None:
-    """Refuse a schema change that changed a wanted type: rows of two shapes cannot be compared."""
+    """Refuse a schema change that changed a requested type: rows of two shapes cannot be compared."""
     old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
     new = {entry.at.path: entry for entry in head.snapshot.entries.values()}
     for path in sorted(old.keys() | new.keys()):
         before, after = old.get(path), new.get(path)
         key = (after or old[path]).table_key
-        if wanted.covers(key) and _differs_in_shape(tables, before, after):
+        if filters.covers(key) and _differs_in_shape(tables, before, after):
             raise _refuse_schema_change(commit, key)
 
 
@@ -467,12 +467,12 @@ def _differs_in_shape(tables: Tables, before: Entry | None, after: Entry | None)
 
 
 def _refuse_schema_change(commit: GraphCommit, table: TableKey) -> ChangeDiffRefused:
-    named = type_name(table)
+    name = type_name(table)
     return _make_refusal(
         commit,
-        f"changed the schema of {named}: its rows before and after have different shapes",
+        f"changed the schema of {name}: its rows before and after have different shapes",
         "schema_boundary",
-        type_name=named,
+        type_name=name,
     )
 
 
@@ -488,15 +488,15 @@ def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> C
 # ---- tokens
 
 
-def _encode_page_token(position: ChangePosition, commit: GraphCommit, wanted: Wanted) -> str:
-    body = {"commit": commit.id, "wanted": wanted.digest}
+def _encode_page_token(position: ChangePosition, commit: GraphCommit, filters: Wanted) -> str:
+    body = {"commit": commit.id, "wanted": filters.digest}
     return encode_token(_PAGE_PREFIX, body | {"table": position.table, "after": position.after})
 
 
-def _decode_page_token(token: str, commit: GraphCommit, wanted: Wanted) -> ChangePosition:
+def _decode_page_token(token: str, commit: GraphCommit, filters: Wanted) -> ChangePosition:
     body = decode_token(_PAGE_PREFIX, token, _NAMES)
     if body["commit"] != commit.id:
         raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")
-    if body["wanted"] != wanted.digest:
+    if body["wanted"] != filters.digest:
         raise CursorRejected("the page before asked for other types, kinds or operations")
     return ChangePosition(table=int(body["table"]), after=str(body["after"]))

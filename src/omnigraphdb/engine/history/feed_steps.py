@@ -1,4 +1,4 @@
-"""The change feed in steps: workers compare what some commits changed; each commit's changes are read as they are asked for."""
+"""The change feed in steps: workers compare the changes of some commits; the changes of each commit are read on demand."""
 
 from collections.abc import Iterator
 
@@ -14,18 +14,18 @@ from omnigraphdb.values import dataclass
 
 
 def compare_commits(
-    choose: Choose, engine: Engine, steps: Iterator[FeedStep], wanted: Wanted
+    choose: Choose, engine: Engine, steps: Iterator[FeedStep], filters: Wanted
 ) -> Iterator[ComparedCommit]:
-    """Compare commits in groups, each group by whoever is chosen by its size."""
+    """Compare commits in groups, each group by the runner for its size."""
     for group in _group(engine, steps):
-        yield from _compare_group(choose, engine, group, wanted)
+        yield from _compare_group(choose, engine, group, filters)
         if group.gap is not None:
             raise group.gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Consecutive commits that one step compares; `gap` is why there is none after them."""
+    """Consecutive commits that one step compares; `gap` is the reason why no commit follows them."""
 
     steps: tuple[FeedStep, ...]
     size: Size
@@ -34,23 +34,23 @@ class _Group:
 
 def _group(engine: Engine, steps: Iterator[FeedStep]) -> Iterator[_Group]:
     """Put small commits together; a commit that changed much is a group of its own."""
-    chosen: list[FeedStep] = []
+    group: list[FeedStep] = []
     size = Size(bytes=0, rows=0)
     try:
         for step in steps:
             more = _measure(engine, step)
-            full = size.rows + more.rows > COMPARE_SPLIT_ROWS or len(chosen) == FEED_GROUP_COMMITS
-            if chosen and full:
-                yield _Group(steps=tuple(chosen), size=size)
-                chosen, size = [], Size(bytes=0, rows=0)
-            chosen.append(step)
+            full = size.rows + more.rows > COMPARE_SPLIT_ROWS or len(group) == FEED_GROUP_COMMITS
+            if group and full:
+                yield _Group(steps=tuple(group), size=size)
+                group, size = [], Size(bytes=0, rows=0)
+            group.append(step)
             size = Size(bytes=size.bytes + more.bytes, rows=size.rows + more.rows)
     except ChangeFeedGap as gap:
         # The commits before the gap are read first, as they are when nobody reads ahead.
-        yield _Group(steps=tuple(chosen), size=size, gap=gap)
+        yield _Group(steps=tuple(group), size=size, gap=gap)
         return
-    if chosen:
-        yield _Group(steps=tuple(chosen), size=size)
+    if group:
+        yield _Group(steps=tuple(group), size=size)
 
 
 def _measure(engine: Engine, step: FeedStep) -> Size:
@@ -59,18 +59,18 @@ def _measure(engine: Engine, step: FeedStep) -> Size:
 
 
 def _compare_group(
-    choose: Choose, engine: Engine, group: _Group, wanted: Wanted
+    choose: Choose, engine: Engine, group: _Group, filters: Wanted
 ) -> Iterator[ComparedCommit]:
     choice = choose_comparer(engine, group.size, choose)
     if choice.runner is None:
         for step in group.steps:
-            changes = step.list_changes(engine.store.tables, wanted)
+            changes = step.list_changes(engine.store.tables, filters)
             yield ComparedCommit(changes=changes, engine="local", reason=choice.reason)
         return
     pairs = [pair for step in group.steps for pair in step.pairs]
     with (
         group.steps[0].report_gap(),
-        compare_in_steps(engine, choice.runner, pairs, wanted) as compared,
+        compare_in_steps(engine, choice.runner, pairs, filters) as compared,
     ):
         start = 0
         for step in group.steps:

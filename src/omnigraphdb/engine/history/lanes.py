@@ -7,7 +7,7 @@ from omnigraphdb.values import dataclass
 
 
 class Child(Protocol):
-    """What a drawing needs to know of a commit."""
+    """The facts of a commit that a drawing needs."""
 
     @property
     def id(self) -> str: ...
@@ -26,8 +26,8 @@ class Lanes:
 
 
 def list_parents(commit: Child) -> tuple[str, ...]:
-    """The parents of a commit, the one of its own branch first."""
-    return tuple(one for one in (commit.parent, commit.merged_parent) if one is not None)
+    """List the parents of a commit, the parent of its own branch first."""
+    return tuple(parent for parent in (commit.parent, commit.merged_parent) if parent is not None)
 
 
 def assign_lanes(commits: Sequence[Child], first: str | None = None) -> Lanes:
@@ -37,19 +37,19 @@ def assign_lanes(commits: Sequence[Child], first: str | None = None) -> Lanes:
     for commit in commits:
         lane = _take_lane(waiting, commit.id)
         lanes[commit.id] = lane
-        for place, parent in enumerate(list_parents(commit)):
+        for position, parent in enumerate(list_parents(commit)):
             if parent in waiting:
                 continue
-            if place == 0:
+            if position == 0:
                 waiting[lane] = parent
             else:
                 waiting[_find_free(waiting)] = parent
-    lanes |= {one: lane for lane, one in enumerate(waiting) if one is not None}
+    lanes |= {commit_id: lane for lane, commit_id in enumerate(waiting) if commit_id is not None}
     return Lanes(lanes, max(1, len(waiting)))
 
 
 def _take_lane(waiting: list[str | None], commit: str) -> int:
-    """The lane that waits for a commit, free again; else a free one."""
+    """Take the lane that waits for a commit, which is free again; else take a free lane."""
     lane = waiting.index(commit) if commit in waiting else _find_free(waiting)
     waiting[lane] = None
     return lane

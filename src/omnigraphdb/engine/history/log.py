@@ -1,4 +1,4 @@
-"""The log of several branches: what each shows, and the commits that they know together, in one order."""
+"""The log of several branches: the commits that each branch shows, and all of them in one order."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -16,48 +16,51 @@ from omnigraphdb.manifest.records import KEY, GraphCommit
 from omnigraphdb.manifest.state import BranchState
 
 Shows = Callable[[str], bool]
-"""Whether a branch is shown."""
+"""A test for branches that are shown."""
 
 
 def read_states(manifest: Manifest, shows: Shows) -> dict[str, BranchState]:
-    """Read every branch that is shown, main first; one that is deleted meanwhile is left out."""
-    listed = [one.name for one in list_branches(manifest) if shows(one.name)]
-    # Many branches would push those in use out of the cache.
+    """Read every branch that is shown, main first; a branch that is deleted meanwhile is left out."""
+    listed = [branch.name for branch in list_branches(manifest) if shows(branch.name)]
+    # Many branches would push the branches in use out of the cache.
     remember = len(listed) <= BRANCH_STATES_MAX
-    found: dict[str, BranchState] = {}
+    states: dict[str, BranchState] = {}
     for name in listed:
         with suppress(NotFoundError):
-            found[name] = manifest.current(name, remember=remember or name == MAIN)
-    return found
+            states[name] = manifest.current(name, remember=remember or name == MAIN)
+    return states
 
 
 def list_log(states: Iterable[BranchState], shows: Shows) -> list[GraphCommit]:
-    """List the commits of branches and of what was merged into them, newest first; each is decoded once."""
-    found: dict[CommitId, GraphCommit] = {}
+    """List the commits of branches and of the branches merged into them, newest first; each commit is decoded once."""
+    commits: dict[CommitId, GraphCommit] = {}
     for state in states:
         if state.branch == MAIN:
-            # Its history is decoded once, and stays with its state.
-            found |= {one.id: one for one in (*state.merged.commits, *state.lineage.commits)}
-        else:
-            known = pa.array(list(found), pa.string())
-            found |= {
-                one.id: one for one in decode_commits(drop_foreign_commits(state.ancestors, known))
+            # The history of main is decoded once, and stays with its state.
+            commits |= {
+                commit.id: commit for commit in (*state.merged.commits, *state.lineage.commits)
             }
-    readable = {name for name in {one.branch for one in found.values()} if shows(name)}
-    shown = (one for one in found.values() if one.branch in readable)
-    return sorted(shown, key=lambda one: (one.created_at, one.id), reverse=True)
+        else:
+            listed_ids = pa.array(list(commits), pa.string())
+            commits |= {
+                commit.id: commit
+                for commit in decode_commits(drop_foreign_commits(state.ancestors, listed_ids))
+            }
+    readable = {name for name in {commit.branch for commit in commits.values()} if shows(name)}
+    visible = (commit for commit in commits.values() if commit.branch in readable)
+    return sorted(visible, key=lambda commit: (commit.created_at, commit.id), reverse=True)
 
 
-def drop_foreign_commits(rows: pa.Table, known: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Drop the commits that another branch brought, and those that are known by name only."""
-    is_known = pc.is_in(rows[KEY], value_set=known)
-    return rows.filter(pc.and_(pc.invert(is_known), pc.is_valid(rows["metadata"])))
+def drop_foreign_commits(rows: pa.Table, excluded_ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Drop the commits with excluded ids, and the commits of which only the id is stored."""
+    is_excluded = pc.is_in(rows[KEY], value_set=excluded_ids)
+    return rows.filter(pc.and_(pc.invert(is_excluded), pc.is_valid(rows["metadata"])))
 
 
 def name_heads(states: dict[str, BranchState]) -> dict[str, list[str]]:
     """Name the branches whose head is a commit, by commit."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, state in states.items():
         if state.head is not None:
-            found.setdefault(state.head.id, []).append(name)
-    return found
+            names.setdefault(state.head.id, []).append(name)
+    return names

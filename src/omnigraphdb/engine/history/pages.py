@@ -56,14 +56,14 @@ class FeedPage:
     cursor: str | None
     caught_up: bool | None
     engine: str = "local"
-    """Who compared the tables: this process."""
+    """The engine that compared the tables: this process."""
     reason: str = field(default="", compare=False)
-    """Why it did: no part of what was changed."""
+    """The reason for the choice of engine; comparisons of results leave it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffPage:
-    """Part of a diff, and how much differs altogether."""
+    """Part of a diff, and the counts of all changes."""
 
     diff: Diff
     stats: DiffStats
@@ -72,7 +72,7 @@ class DiffPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PageStart:
-    """Where a page begins: the head that the first page saw, the commit to go on with, and the changes of it that were given."""
+    """The start of a page: the head that the first page saw, the commit to go on with, and its last change that was listed."""
 
     head: CommitId
     commit: CommitId
@@ -80,7 +80,7 @@ class _PageStart:
 
 
 def check_page_size(limit: int | None) -> int:
-    """The number of changes of a page; more than a page may hold is refused."""
+    """Return the number of changes of a page; a number above the bound is refused."""
     if limit is not None and limit > CHANGES_PAGE_MAX:
         raise ResourceLimit("changes of a page", CHANGES_PAGE_MAX, limit, "ask for fewer at a time")
     return CHANGES_PAGE if limit is None else limit
@@ -94,20 +94,20 @@ def start_feed(
     branch: BranchName,
     since: str | None,
     limit: int | None,
-    wanted: Wanted,
+    filters: Wanted,
     shows: Shows,
 ) -> FeedPage:
     """Read the first page after a cursor or commit, or from the beginning; the head is captured now."""
     size, state = check_page_size(limit), engine.manifest.current(branch)
     chain = list_first_parents(state)
-    start = find_resume_point(chain, since, state, wanted)
+    start = find_resume_point(chain, since, state, filters)
     position = next((n for n, commit in enumerate(chain) if commit.id == start), -1)
     waiting = chain[position + 1 :]
     if not waiting:
-        return _end_feed(engine, state, start, (), wanted, caught_up=True)
-    place = _PageStart(head=waiting[-1].id, commit=waiting[0].id, after=None)
+        return _end_feed(engine, state, start, (), filters, caught_up=True)
+    page_start = _PageStart(head=waiting[-1].id, commit=waiting[0].id, after=None)
     _refuse_hidden(waiting, shows)
-    return _read_page(engine, state, waiting, place, size, wanted)
+    return _read_page(engine, state, waiting, page_start, size, filters)
 
 
 def continue_feed(
@@ -115,25 +115,25 @@ def continue_feed(
     branch: BranchName,
     token: str,
     limit: int | None,
-    wanted: Wanted,
+    filters: Wanted,
     shows: Shows,
 ) -> FeedPage:
     """Read the page that a token names."""
     state = engine.manifest.current(branch)
-    place = _decode_start(token, state, wanted)
+    page_start = _decode_start(token, state, filters)
     chain = list_first_parents(state)
     numbers = {commit.id: n for n, commit in enumerate(chain)}
-    if place.head not in numbers or place.commit not in numbers:
+    if page_start.head not in numbers or page_start.commit not in numbers:
         raise CursorRejected(f"it names a commit that branch '{branch}' does not have")
-    waiting = chain[numbers[place.commit] : numbers[place.head] + 1]
+    waiting = chain[numbers[page_start.commit] : numbers[page_start.head] + 1]
     _refuse_hidden(waiting, shows)
-    return _read_page(engine, state, waiting, place, check_page_size(limit), wanted)
+    return _read_page(engine, state, waiting, page_start, check_page_size(limit), filters)
 
 
 def _refuse_hidden(waiting: list[GraphCommit], shows: Shows) -> None:
-    """Refuse a feed with a commit of a branch that is not shown: what it changed would be shown, or be missing."""
-    hidden = {name for name in {one.branch for one in waiting} if not shows(name)}
-    commit = next((one for one in waiting if one.branch in hidden), None)
+    """Refuse a feed with a commit of a hidden branch: its changes would be shown, or be missing."""
+    hidden = {name for name in {commit.branch for commit in waiting} if not shows(name)}
+    commit = next((commit for commit in waiting if commit.branch in hidden), None)
     if commit is not None:
         raise ChangeFeedGap(commit.id, is_hidden=True)
 
@@ -142,19 +142,19 @@ def _read_page(
     engine: Engine,
     state: BranchState,
     waiting: list[GraphCommit],
-    place: _PageStart,
+    page_start: _PageStart,
     limit: int,
-    wanted: Wanted,
+    filters: Wanted,
 ) -> FeedPage:
     blocks: list[ChangeBlock] = []
-    room = _Room(limit)
+    budget = _Room(limit)
     for commit in waiting:
-        after = place.after if commit.id == place.commit else None
+        after = page_start.after if commit.id == page_start.commit else None
         changes: list[Change] = []
-        found = _list_commit(engine, state, commit, wanted, after)
-        for position, change in found:
-            if room.is_full:
-                token = _encode_start(state, place.head, commit.id, after, wanted)
+        positioned_changes = _list_commit(engine, state, commit, filters, after)
+        for position, change in positioned_changes:
+            if budget.is_full:
+                token = _encode_start(state, page_start.head, commit.id, after, filters)
                 if changes:
                     blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
                 return FeedPage(
@@ -165,11 +165,11 @@ def _read_page(
                     reason=_explain_feed(engine, state),
                 )
             changes.append(change)
-            room.take(change)
+            budget.take(change)
             after = position
         blocks.append(ChangeBlock(commit=Commit.of(commit), changes=tuple(changes)))
-    is_head = state.head is not None and state.head.id == place.head
-    return _end_feed(engine, state, place.head, tuple(blocks), wanted, caught_up=is_head)
+    is_head = state.head is not None and state.head.id == page_start.head
+    return _end_feed(engine, state, page_start.head, tuple(blocks), filters, caught_up=is_head)
 
 
 def _end_feed(
@@ -177,11 +177,11 @@ def _end_feed(
     state: BranchState,
     last: CommitId | None,
     blocks: tuple[ChangeBlock, ...],
-    wanted: Wanted,
+    filters: Wanted,
     *,
     caught_up: bool,
 ) -> FeedPage:
-    cursor = cursor_at(state, last, wanted)
+    cursor = cursor_at(state, last, filters)
     return FeedPage(
         blocks=blocks,
         next_page_token=None,
@@ -199,7 +199,7 @@ def _list_commit(
     engine: Engine,
     state: BranchState,
     commit: GraphCommit,
-    wanted: Wanted,
+    filters: Wanted,
     after: ChangePosition | None,
 ) -> Iterator[tuple[ChangePosition, Change]]:
     parent = state.lineage.require(commit.parent or CommitId(""))
@@ -207,14 +207,14 @@ def _list_commit(
         base = state_of(engine.manifest, parent.branch, parent)
         head = state_of(engine.manifest, commit.branch, commit)
         yield from list_changes_from(
-            engine.store.tables, base, head, wanted, after, nodes_first=True
+            engine.store.tables, base, head, filters, after, nodes_first=True
         )
     except (HistoryReclaimed, TableNotFound) as error:
         raise ChangeFeedGap(commit.id) from error
 
 
 class _Room:
-    """What a page still holds: changes and bytes."""
+    """The remaining size of a page: changes and bytes."""
 
     def __init__(self, changes: int) -> None:
         self._changes, self._bytes = changes, CHANGES_PAGE_BYTES
@@ -235,32 +235,32 @@ def _encode_start(
     head: CommitId,
     commit: CommitId,
     after: ChangePosition | None,
-    wanted: Wanted,
+    filters: Wanted,
 ) -> str:
     position = None if after is None else [after.table, after.after]
-    body = {"branch": state.branch, "line": incarnation_of(state), "wanted": wanted.digest}
+    body = {"branch": state.branch, "line": incarnation_of(state), "wanted": filters.digest}
     return encode_token(_FEED, body | {"head": head, "commit": commit, "after": position})
 
 
-def _decode_start(token: str, state: BranchState, wanted: Wanted) -> _PageStart:
+def _decode_start(token: str, state: BranchState, filters: Wanted) -> _PageStart:
     names = {"branch", "line", "wanted", "head", "commit", "after"}
     body = decode_token(_FEED, token, names)
     if body["branch"] != state.branch or body["line"] != incarnation_of(state):
         raise CursorRejected("it belongs to another branch, or to an earlier one of this name")
-    _require_same_filters(body["wanted"], wanted)
+    _require_same_filters(body["wanted"], filters)
     after = _decode_position(body["after"])
     return _PageStart(head=CommitId(body["head"]), commit=CommitId(body["commit"]), after=after)
 
 
-def _require_same_filters(found: Any, wanted: Wanted) -> None:
-    if found != wanted.digest:
+def _require_same_filters(digest: Any, filters: Wanted) -> None:
+    if digest != filters.digest:
         raise CursorRejected(
             "the page before asked for other types, kinds, operations, properties or actors"
         )
 
 
-def _decode_position(found: Any) -> ChangePosition | None:
-    match found:
+def _decode_position(position: Any) -> ChangePosition | None:
+    match position:
         case None:
             return None
         case [int(table), str(after)]:
@@ -277,38 +277,38 @@ def page_diff(
     branch: BranchName,
     ends: tuple[str, str],
     limit: int | None,
-    wanted: Wanted,
+    filters: Wanted,
     token: str | None,
     shows: Shows,
 ) -> DiffPage:
-    """Compare two branches or commits, a page at a time; later pages compare the states that the first one saw."""
-    place = None if token is None else _decode_diff(token, ends, wanted)
-    base_name, head_name = ends if place is None else place.states
+    """Compare two branches or commits, a page at a time; later pages compare the states that the first page saw."""
+    page_start = None if token is None else _decode_diff(token, ends, filters)
+    base_name, head_name = ends if page_start is None else page_start.states
     base = resolve_state(engine, base_name, branch)
     head = resolve_state(engine, head_name, branch)
-    wanted = find_authored(engine, base, head, wanted, shows)
-    start = None if place is None else place.after
+    filters = find_authored(engine, base, head, filters, shows)
+    start = None if page_start is None else page_start.after
     tables, size = engine.store.tables, check_page_size(limit)
-    room = _Room(size)
-    if place is None:
-        found, stats = _start_diff(tables, base, head, wanted, size + 1)
+    budget = _Room(size)
+    if page_start is None:
+        changes, stats = _start_diff(tables, base, head, filters, size + 1)
     else:
-        found = list_changes_from(tables, base, head, wanted, start, nodes_first=True)
-        stats = place.stats
+        changes = list_changes_from(tables, base, head, filters, start, nodes_first=True)
+        stats = page_start.stats
     page: list[Change] = []
     next_token = None
-    for position, change in found:
-        if room.is_full:
-            next_token = _encode_diff(ends, (base, head), stats, start, wanted)
+    for position, change in changes:
+        if budget.is_full:
+            next_token = _encode_diff(ends, (base, head), stats, start, filters)
             break
         page.append(change)
-        room.take(change)
+        budget.take(change)
         start = position
-    named = (None if one.head is None else str(one.head.id) for one in (base, head))
-    rows = sum(pair.row_count for pair in list_differing_pairs(base, head, wanted))
+    commit_ids = (None if state.head is None else str(state.head.id) for state in (base, head))
+    rows = sum(pair.row_count for pair in list_differing_pairs(base, head, filters))
     diff = Diff(
-        base=next(named),
-        head=next(named),
+        base=next(commit_ids),
+        head=next(commit_ids),
         changes=tuple(page),
         reason=explain_local(rows, engine.settings.small_work_rows),
     )
@@ -316,21 +316,23 @@ def page_diff(
 
 
 def _start_diff(
-    tables: Tables, base: BranchState, head: BranchState, wanted: Wanted, most: int
+    tables: Tables, base: BranchState, head: BranchState, filters: Wanted, limit: int
 ) -> tuple[Iterator[tuple[ChangePosition, Change]], DiffStats]:
     """Compare two states once: describe the first changes, and count all."""
     counted: list[CountedTable] = []
     first: list[tuple[ChangePosition, Change]] = []
-    for number, pair in number_pairs(base, head, wanted, nodes_first=True):
-        one = count_table(tables, pair, wanted, most - len(first))
-        counted.append(one)
-        first.extend((ChangePosition(table=number, after=found.id), found) for found in one.first)
+    for number, pair in number_pairs(base, head, filters, nodes_first=True):
+        table = count_table(tables, pair, filters, limit - len(first))
+        counted.append(table)
+        first.extend(
+            (ChangePosition(table=number, after=change.id), change) for change in table.first
+        )
     return iter(first), sum_counts(counted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DiffStart:
-    """Where a page of a diff begins: the compared commits, the changes that were given, and how much differs altogether."""
+    """The start of a page of a diff: the compared commits, the last listed change, and the counts of all changes."""
 
     states: tuple[str, str]
     after: ChangePosition | None
@@ -342,19 +344,19 @@ def _encode_diff(
     states: tuple[BranchState, BranchState],
     stats: DiffStats,
     after: ChangePosition | None,
-    wanted: Wanted,
+    filters: Wanted,
 ) -> str:
     position = None if after is None else [after.table, after.after]
-    heads = ["" if one.head is None else one.head.id for one in states]
-    body = {"ends": list(ends), "states": heads, "wanted": wanted.digest, "after": position}
+    heads = ["" if state.head is None else state.head.id for state in states]
+    body = {"ends": list(ends), "states": heads, "wanted": filters.digest, "after": position}
     return encode_token(_DIFF, body | {"stats": stats.to_dict()})
 
 
-def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffStart:
+def _decode_diff(token: str, ends: tuple[str, str], filters: Wanted) -> _DiffStart:
     body = _decode_body(token)
     if body["ends"] != list(ends):
         raise CursorRejected("the page before compared other states")
-    _require_same_filters(body["wanted"], wanted)
+    _require_same_filters(body["wanted"], filters)
     return _DiffStart(
         states=read_compared(token),
         after=_decode_position(body["after"]),
@@ -362,15 +364,15 @@ def _decode_diff(token: str, ends: tuple[str, str], wanted: Wanted) -> _DiffStar
     )
 
 
-def _decode_stats(found: Any) -> DiffStats:
-    """How much differs, as the first page counted it: the commits of a token never change."""
-    match found:
+def _decode_stats(stats: Any) -> DiffStats:
+    """Decode the counts of the first page, which hold for all pages: the commits of a token never change."""
+    match stats:
         case {
             "inserts": int(inserts),
             "updates": int(updates),
             "deletes": int(deletes),
             "types_affected": [*types],
-        } if all(isinstance(one, str) for one in types):
+        } if all(isinstance(name, str) for name in types):
             return DiffStats(
                 inserts=inserts, updates=updates, deletes=deletes, types_affected=tuple(types)
             )
@@ -383,7 +385,7 @@ def _decode_body(token: str) -> dict[str, Any]:
 
 
 def read_compared(token: str) -> tuple[str, str]:
-    """The two commits that a token of a page names; whoever sends it may have written it himself."""
+    """Read the two commits that the token of a page names; a client may have written the token itself."""
     match _decode_body(token)["states"]:
         case [str(base), str(head)]:
             return base, head

@@ -1,8 +1,8 @@
-"""The rows of tables in a merge by steps: tasks read what may differ, each bucket of ids is decided by itself.
+"""The rows of tables in a merge by steps: tasks read the rows that may differ and decide each bucket of ids by itself.
 
-A bucket holds every row of its ids on all sides, so the truth table of `resolve` applies to it as to a whole table. What it
-decides goes into scratch files; the driver gets counts, and the first conflicts. All tables share one step, since a job of Spark takes
-some tenths of a second whatever it does.
+A bucket holds every row of its ids on all sides, so the truth table of `resolve` applies to it as to a whole table. The
+decided rows go into scratch files; the driver gets counts, and the first conflicts. All tables share one step, since a job
+of Spark takes some tenths of a second, however small it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,9 +63,9 @@ class ConflictsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFacts:
-    """What a bucket says of its table: the properties that mixed rows mark, and ids of rows on which both sides agree.
+    """The facts of a bucket about its table: the properties that mixed rows mark, and ids of rows on which both sides agree.
 
-    `agreed` is None when some agree in a part only, or when there are many.
+    `agreed` is None when some rows agree in a part only, or when there are many.
     """
 
     table_key: TableKey
@@ -76,7 +76,7 @@ class BucketFacts:
 def pair_table(
     tables: Tables, relation: TableRelation, row_cache: RowCache, seed: int
 ) -> tuple[VersionPair, ...]:
-    """The versions of a table that a merge compares."""
+    """Pair the versions of a table that a merge compares."""
     base = None if relation.base is None else relation.base.at
     source, target = relation.source.at, relation.target.at
     match relation.way:
@@ -95,22 +95,24 @@ def pair_table(
                 )
             )
         case Way.PUT_TOGETHER:
-            found = (
+            pairs = (
                 pair_versions(
                     tables, _name_pair(relation, str(number)), target, at, row_cache=row_cache
                 )
                 for number, at in enumerate(list_other_versions(relation))
             )
-            return tuple(replace(one, columns=None) for one in found)
+            return tuple(replace(pair, columns=None) for pair in pairs)
 
 
 def _pair_three_ways(pairs: tuple[VersionPair, ...]) -> tuple[VersionPair, ...]:
-    """Digests of both sides can be compared if every version has the same columns; else values are compared."""
-    shapes = {one.columns for one in pairs}
+    """Keep the columns if every version has the same ones, so that digests can be compared; else values are compared."""
+    shapes = {pair.columns for pair in pairs}
     is_same = len(shapes) == 1 and all(
-        pair.left == pair.right for one in pairs for pair in one.columns or ()
+        column_pair.left == column_pair.right
+        for pair in pairs
+        for column_pair in pair.columns or ()
     )
-    return pairs if is_same else tuple(replace(one, columns=None) for one in pairs)
+    return pairs if is_same else tuple(replace(pair, columns=None) for pair in pairs)
 
 
 def _name_pair(relation: TableRelation, name: str) -> str:
@@ -124,7 +126,7 @@ def compare_step(merges: Sequence["BucketMerge"], splits: Sequence[SideSplit]) -
         name="compare",
         splits=splits,
         keys=ReadSides(merges[0].spec),
-        sides={name: pair.schema for one in merges for name, pair in one.sides.items()},
+        sides={name: pair.schema for merge in merges for name, pair in merge.sides.items()},
         decide=MergedTables(tuple(merges)),
         out=MESSAGES,
         rows=sum(split.rows for split in splits),
@@ -155,7 +157,7 @@ class BucketMerge:
     implied: tuple[str, ...] = ()
     """Columns that follow from the id."""
     names_all: bool = False
-    """Whether every conflict is described, not only the first of a bucket."""
+    """True if every conflict is described, not only the first of a bucket."""
 
     @property
     def sides(self) -> Mapping[str, VersionPair]:
@@ -181,7 +183,7 @@ class BucketMerge:
         )
         source, target = relation.source.at, relation.target.at
         if relation.way is Way.PUT_TOGETHER:
-            moves = [one.moves for one in aligned]
+            moves = [pair.moves for pair in aligned]
             return merge_over(tables, self.node, relation, self.granularity, moves, row_cache)
         moves = aligned[0].find_changed(tables, row_cache).moves
         if relation.way is not Way.THREE_WAY:
@@ -191,33 +193,33 @@ class BucketMerge:
         return resolve_moves(rows, moves, aligned[1].moves, bucket, self.granularity)
 
     def _write(self, store: Store, rows: AddressedRows) -> Iterator[ScratchSlice]:
-        """Write what is decided, sorted by the fragments in which rows lie."""
+        """Write the decided rows, sorted by the fragments in which they lie."""
         table, target = self.relation.table_key, store.tables.open(self.relation.target.at)
         changed = pa.table(
             [rows.changed["source"], rows.changed["target"], _read_row_ids(target, rows.changed)],
             names=rows.changed.column_names,
         )
-        gone = pa.concat_arrays([rows.replaced_at, rows.removed_at])
+        addresses = pa.concat_arrays([rows.replaced_at, rows.removed_at])
         written = {
             SliceKind.NEW: pa.table({"source": rows.new}),
             SliceKind.CHANGED: changed,
             SliceKind.MIXED: rows.mixed.select(["source", "id", "base", "target", "from_source"]),
             SliceKind.REMOVED: rows.removed.select(["target", "id"]),
-            SliceKind.REPLACED: pa.table({ROW_ADDRESS: gone}),
+            SliceKind.REPLACED: pa.table({ROW_ADDRESS: addresses}),
         }
         for kind, part in written.items():
             yield from write_slices(self.spec, store, kind, table, part)
 
     def _describe(self, store: Store, resolution: Resolution) -> Iterator[ConflictsFound]:
         for clash in resolution.clashes:
-            shown = clash if self.names_all else clash.take_first(CONFLICTS_SHOWN_MAX)
-            found = in_order(describe_clash(self.relation, shown, store.tables))
+            listed_clash = clash if self.names_all else clash.take_first(CONFLICTS_SHOWN_MAX)
+            conflicts = in_order(describe_clash(self.relation, listed_clash, store.tables))
             path = None
             if self.names_all:
-                path = self.spec.write_scratch(store, "conflicts", pack_conflicts(found))
+                path = self.spec.write_scratch(store, "conflicts", pack_conflicts(conflicts))
             yield ConflictsFound(
                 table_key=self.relation.table_key,
-                conflicts=found[:CONFLICTS_SHOWN_MAX],
+                conflicts=conflicts[:CONFLICTS_SHOWN_MAX],
                 total=clash.rows.num_rows,
                 path=path,
             )
@@ -232,9 +234,9 @@ class BucketMerge:
 
 
 def _read_row_ids(target: Table, changed: pa.Table) -> pa.Array:
-    """The row ids of replaced rows; those that the comparison did not read stand in the manifest of the table."""
-    known = column(changed, "row_id")
-    return known if not known.null_count else target.row_ids(column(changed, "target"))
+    """Read the row ids of replaced rows; the manifest of the table has the ids that the comparison did not read."""
+    row_ids = column(changed, "row_id")
+    return row_ids if not row_ids.null_count else target.row_ids(column(changed, "target"))
 
 
 class BucketSides:
@@ -250,13 +252,16 @@ class BucketSides:
         self._tables, self._ours, self._theirs = tables, source, target
 
     def in_target(self, moves: pa.Table) -> pa.Array:
-        """Where rows of the base lie in the target; a target that was rewritten shows them among its own rows."""
+        """Find the addresses of base rows in the target.
+
+        Rows whose fragment the target rewrote are found by id among the rows of the target.
+        """
         rows = column(moves, "before")
         if self._base is None or rows.null_count == len(rows):
             return rows
-        same = find_addresses_in(self._base, self._table, rows)
+        addresses = find_addresses_in(self._base, self._table, rows)
         positions = pc.index_in(column(moves, "id"), value_set=column(self._theirs.after, "id"))
-        return pc.coalesce(same, column(self._theirs.after, "row").take(positions))
+        return pc.coalesce(addresses, column(self._theirs.after, "row").take(positions))
 
     def by_target(self) -> Comparison:
         """Base against target."""

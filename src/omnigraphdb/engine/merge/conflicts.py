@@ -1,4 +1,4 @@
-"""The conflicts of a merge: kind, row, what each side did, and the three rows."""
+"""The conflicts of a merge: kind, row, the change of each side, and the three rows."""
 
 import heapq
 import json
@@ -15,6 +15,7 @@ from omnigraphdb.engine.diff.rows import Row
 from omnigraphdb.errors import MergeConflicts, Problem, UserInputError, shorten
 from omnigraphdb.ids import TableKey
 from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Value
 
 
 class ConflictKind(StrEnum):
@@ -30,7 +31,7 @@ class ConflictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(Value):
     """One conflict of a merge; `base`, `source` and `target` are the rows of the three sides, None where there is none."""
 
     table_key: str
@@ -41,19 +42,6 @@ class Conflict:
     source: Row | None = None
     target: Row | None = None
     properties: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "table_key": self.table_key,
-            "row_id": self.row_id,
-            "kind": str(self.kind),
-            "message": self.message,
-            "base": self.base,
-            "source": self.source,
-            "target": self.target,
-            "properties": list(self.properties),
-        }
 
     def __str__(self) -> str:
         return f"{self.table_key} {self.row_id} {self.kind}: {self.message}"
@@ -68,7 +56,7 @@ _KIND_OF_RULE: Mapping[str, ConflictKind] = {
 
 
 def kind_of(problem: Problem) -> ConflictKind:
-    """The kind of a rule that the merged graph would break."""
+    """Return the kind of a rule that the merged graph would break."""
     return _KIND_OF_RULE.get(problem.rule, ConflictKind.VALUE_CONSTRAINT_VIOLATION)
 
 
@@ -90,12 +78,12 @@ def pack_conflicts(conflicts: Iterable[Conflict]) -> pa.Table:
     """Make a table of conflicts, for a scratch file."""
     rows = [
         {
-            "table_key": one.table_key,
-            "row_id": one.row_id or "",
-            "kind": str(one.kind),
-            "line": json.dumps(one.to_dict(), ensure_ascii=False),
+            "table_key": conflict.table_key,
+            "row_id": conflict.row_id or "",
+            "kind": str(conflict.kind),
+            "line": json.dumps(conflict.to_dict(), ensure_ascii=False),
         }
-        for one in conflicts
+        for conflict in conflicts
     ]
     return pa.Table.from_pylist(rows, CONFLICT_LINES)
 
@@ -117,7 +105,7 @@ _JSON: Final = ("base", "source", "target")
 
 
 class ConflictKeeper(Protocol):
-    """Where every conflict of a merge goes."""
+    """A destination that gets every conflict of a merge."""
 
     def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
         """Take the conflicts of scratch files, which are in order each."""
@@ -139,7 +127,7 @@ class ConflictTable:
     def write_lines(self, lines: Iterable[tuple[str, ...]]) -> None:
         """Take conflicts in order; another attempt of the merge takes the place of the one before."""
         self.rows = pa.Table.from_pylist(
-            [_spell_row(json.loads(one[-1])) for one in lines], CONFLICT_ROWS
+            [_spell_row(json.loads(line[-1])) for line in lines], CONFLICT_ROWS
         )
 
 
@@ -179,14 +167,14 @@ class ConflictFile:
 
 
 def parse_conflict_file(
-    given: str | os.PathLike[str] | None,
+    rejects: str | os.PathLike[str] | None,
 ) -> ConflictFile | ConflictTable | None:
-    """Read where conflicts go, before anything is compared."""
-    if given is None:
+    """Parse the destination of conflicts, before anything is compared."""
+    if rejects is None:
         return None
-    if given == "frame":
+    if rejects == "frame":
         return ConflictTable()
-    path = Path(given).expanduser()
+    path = Path(rejects).expanduser()
     if path.suffix != ".jsonl":
         raise UserInputError(
             f"rejects= of a merge is 'frame' or a file that ends in .jsonl, not '{path}'; nothing was written"
@@ -207,19 +195,19 @@ def _read_lines(read: Callable[[str], pa.Table], part: str) -> Iterator[tuple[st
 
 
 def list_lines(conflicts: Iterable[Conflict]) -> Iterator[tuple[str, ...]]:
-    """The lines of conflicts in memory."""
+    """List the lines of conflicts in memory."""
     rows = pack_conflicts(conflicts)
     return zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
 @contextmanager
-def raise_with_table(keeper: ConflictKeeper | None) -> Iterator[None]:
-    """Give an error of conflicts the table that was kept of them."""
+def raise_with_table(rejects: ConflictKeeper | None) -> Iterator[None]:
+    """Attach the table of conflicts to an error of conflicts."""
     try:
         yield
     except MergeConflicts as error:
-        if isinstance(keeper, ConflictTable):
-            error.rejects = keeper.rows
+        if isinstance(rejects, ConflictTable):
+            error.rejects = rejects.rows
         raise
 
 
@@ -233,22 +221,22 @@ def row_message(
     rows: tuple[Row | None, Row | None, Row | None],
     properties: Sequence[str],
 ) -> str:
-    """Say what each side did to a row; `rows` are base, source and target."""
+    """Describe the change of each side to a row; `rows` are base, source and target."""
     base, source, target = rows
     name = f"{table_key} '{shorten(row_id)}'"
     match kind:
         case ConflictKind.DIVERGENT_INSERT:
-            shown = "; ".join(
+            values = "; ".join(
                 _show_values(p, (None, source, target)) for p in properties[:_SHOWN_MAX]
             )
-            return f"{name} was inserted on both sides with different values: {shown}"
+            return f"{name} was inserted on both sides with different values: {values}"
         case ConflictKind.DELETE_VS_UPDATE if source is None:
             return f"{name} was deleted by the source and updated by the target: {_show_moves(base, target)}"
         case ConflictKind.DELETE_VS_UPDATE:
             return f"{name} was updated by the source and deleted by the target: {_show_moves(base, source)}"
         case _:
-            shown = "; ".join(_show_values(p, rows) for p in properties[:_SHOWN_MAX])
-            return f"{name} was updated on both sides in different ways: {shown}"
+            values = "; ".join(_show_values(p, rows) for p in properties[:_SHOWN_MAX])
+            return f"{name} was updated on both sides in different ways: {values}"
 
 
 _SHOWN_MAX = 3
@@ -263,14 +251,14 @@ def _show_values(name: str, rows: tuple[Row | None, Row | None, Row | None]) -> 
     return f"{name}: {before}source {_show_value(source[name])}, target {_show_value((target or {}).get(name))}"
 
 
-def _show_moves(base: Row | None, now: Row | None) -> str:
-    if base is None or now is None:
+def _show_moves(base: Row | None, current: Row | None) -> str:
+    if base is None or current is None:
         return "it is not as either side found it"
-    moved = [n for n in now if now[n] != base.get(n)]
-    shown = ", ".join(
-        f"{n} {_show_value(base.get(n))} to {_show_value(now[n])}" for n in moved[:_SHOWN_MAX]
+    names = [n for n in current if current[n] != base.get(n)]
+    changes = ", ".join(
+        f"{n} {_show_value(base.get(n))} to {_show_value(current[n])}" for n in names[:_SHOWN_MAX]
     )
-    return shown or "its blob changed"
+    return changes or "its blob changed"
 
 
 def _show_value(value: object) -> str:

@@ -59,8 +59,8 @@ class IncomingSplit:
 
     @property
     def rows(self) -> int:
-        """How many rows come."""
-        return sum(one.rows for one in (*self.new, *self.changed, *self.mixed))
+        """The number of rows that come."""
+        return sum(scratch_slice.rows for scratch_slice in (*self.new, *self.changed, *self.mixed))
 
 
 def cut_incoming(
@@ -101,14 +101,17 @@ def _cut_parts(
     table: TableKey, parts: Sequence[int], *slices: ScratchSlices
 ) -> Iterator[Sequence[int]]:
     rows = [
-        sum(one.rows for found in slices for one in found.get((table, part), ())) for part in parts
+        sum(
+            scratch_slice.rows for group in slices for scratch_slice in group.get((table, part), ())
+        )
+        for part in parts
     ]
     for run in cut_runs(rows, COMPARE_SPLIT_ROWS):
         yield [parts[number] for number in run]
 
 
 def _join(table: TableKey, parts: Sequence[int], slices: ScratchSlices) -> tuple[ScratchSlice, ...]:
-    return tuple(one for part in parts for one in slices.get((table, part), ()))
+    return tuple(scratch_slice for part in parts for scratch_slice in slices.get((table, part), ()))
 
 
 # ---- reading
@@ -145,8 +148,8 @@ def _read_mixed(store: Store, split: IncomingSplit, names: Sequence[str]) -> Ite
     step = max(1, min(SIDE_BATCH_ROWS, SIDE_BATCH_BYTES // row_bytes(schema, names)))
     for start in range(0, mixed.num_rows, step):
         part = mixed.slice(start, step)
-        found = mix_properties(store.tables, rows, part, names)
-        yield found.append_column(ROW_ADDRESS, part["target"])
+        mixed_rows = mix_properties(store.tables, rows, part, names)
+        yield mixed_rows.append_column(ROW_ADDRESS, part["target"])
 
 
 # ---- for the rules
@@ -174,10 +177,10 @@ class Gather:
             store, f"{type_.name}-{split.number}", rows.append_column(POSITION, positions)
         )
         violations = _check_values(self.spec, type_, rows)
-        found = [make_finding(violations, (VALUES, self.spec.rank(split.table_key)))]
+        findings = [make_finding(violations, (VALUES, self.spec.rank(split.table_key)))]
         yield encode(
             [
-                *spill_findings(self.spec, store, found if violations else ()),
+                *spill_findings(self.spec, store, findings if violations else ()),
                 SplitCount(
                     split=split.number,
                     table_key=split.table_key,
@@ -206,10 +209,10 @@ def _check_values(spec: LoadSpec, type_: TableType, rows: pa.Table) -> Violation
         rows=fill_required(rows, type_),
         shown_max=spec.shown_max,
     )
-    found = Violations()
+    violations = Violations()
     for name in sorted(type_.properties):
-        found = found + value_violations(delta, type_.properties[name])
-    return found
+        violations = violations + value_violations(delta, type_.properties[name])
+    return violations
 
 
 # ---- as fragments
@@ -223,7 +226,7 @@ class FragmentSplit:
     at: TableAt
     incoming: IncomingSplit
     takes_over: bool
-    """Whether rows that replace others are appended first and take over in the next commit."""
+    """True if rows that replace others are appended first and take over in the next commit."""
 
     @property
     def table_key(self) -> TableKey:
@@ -232,7 +235,7 @@ class FragmentSplit:
 
     @property
     def rows(self) -> int:
-        """How many rows the task writes."""
+        """The number of rows that the task writes."""
         return self.incoming.rows
 
 
@@ -242,15 +245,15 @@ def list_fragment_splits(
     taking_over: Collection[TableKey],
 ) -> list[FragmentSplit]:
     """Let every split of the tables be written beside its version."""
-    chosen = [one for one in splits if one.table_key in sites]
+    selected_splits = [split for split in splits if split.table_key in sites]
     return [
         FragmentSplit(
             number=number,
-            at=sites[one.table_key],
-            incoming=one,
-            takes_over=one.table_key in taking_over,
+            at=sites[split.table_key],
+            incoming=split,
+            takes_over=split.table_key in taking_over,
         )
-        for number, one in enumerate(chosen)
+        for number, split in enumerate(selected_splits)
     ]
 
 
@@ -354,13 +357,13 @@ def _write_successors(
 
 def _bound_bytes(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Put parts together up to a bound."""
-    held: list[pa.Table] = []
+    batch: list[pa.Table] = []
     size = 0
     for part in parts:
-        held.append(part)
+        batch.append(part)
         size += part.nbytes
         if size >= MERGED_FRAGMENT_BYTES:
-            yield pa.concat_tables(held)
-            held, size = [], 0
-    if held:
-        yield pa.concat_tables(held)
+            yield pa.concat_tables(batch)
+            batch, size = [], 0
+    if batch:
+        yield pa.concat_tables(batch)

@@ -1,11 +1,11 @@
-"""The merging verb: bring what one branch did into another, in one commit, or say why not."""
+"""The merging verb: bring the changes of one branch into another in one commit, or report the conflicts."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache, partial
 from types import TracebackType
-from typing import Any
+from typing import Final, Literal, TypedDict
 
 from omnigraphdb.catalog.model import Catalog
 from omnigraphdb.commit.delta import DeltaKind, TableDelta, WrittenRows
@@ -33,7 +33,7 @@ from omnigraphdb.engine.merge.prepare import (
 )
 from omnigraphdb.engine.merge.relate import Outcome, Relation, Way, relate, relate_tables
 from omnigraphdb.engine.merge.steps import BulkMerge, SteppedMerge, measure_merge
-from omnigraphdb.engine.results import Commit, show_replayed, view_commit
+from omnigraphdb.engine.results import Commit, view_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.heartbeat import keep_heartbeat
 from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice, choose_here
@@ -51,30 +51,60 @@ from omnigraphdb.pipeline.input.cut import Size
 from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody
 from omnigraphdb.storage.values import TableAt
 from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Codec, Value, wire
+
+
+class TableChanged(TypedDict):
+    """Rows of one table that a merge changes."""
+
+    table_key: str
+    inserts: int
+    updates: int
+    deletes: int
+
+
+_COUNTS: Final = Codec(
+    encode=lambda counts: [
+        {"table_key": key, "inserts": inserts, "updates": updates, "deletes": deletes}
+        for key, (inserts, updates, deletes) in counts.items()
+    ],
+    decode=lambda tables: {
+        table["table_key"]: (table["inserts"], table["updates"], table["deletes"])
+        for table in tables
+    },
+    hint=list[TableChanged],
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult(Shown):
-    """What a merge did, or with `dry_run` would do; `tables` counts inserts, updates and deletes."""
+class MergeResult(Shown, Value):
+    """The result of a merge, or of its `dry_run`; `tables` counts inserts, updates and deletes."""
 
     source: str
     target: str
-    outcome: Outcome
-    tables: Mapping[str, Counts]
+    outcome: Outcome = field(metadata=wire(hint=Literal[tuple(map(str, Outcome))]))
+    tables: Mapping[str, Counts] = field(metadata=wire("changes_by_table", codec=_COUNTS))
     commit: Commit | None
     conflicts: tuple[Conflict, ...] = ()
-    actor: str | None = None
+    actor: str | None = field(default=None, metadata=wire("actor_id"))
     dry_run: bool = False
-    replayed: bool = False
-    """Whether this is the result of an earlier call with the same idempotency key; nothing was written."""
+    replayed: bool = field(default=False, metadata=wire(omit=True))
+    """True if this is the result of an earlier call with the same idempotency key; nothing was written."""
     engine: str = "local"
-    """Who compared, checked and wrote the rows: this process, or Spark."""
+    """The engine that compared, checked and wrote the rows: this process, or Spark."""
     reason: str = ""
     conflicts_total: int = 0
-    """How many conflicts there are; a merge by steps describes the first of them only."""
+    """The number of conflicts; a merge by steps describes the first of them only."""
+    branch_deleted: bool | None = field(default=None, metadata=wire(omit=True))
+    """True if the source was deleted afterwards; None if nobody asked for that."""
+    branch_delete_error: str | None = field(
+        default=None,
+        metadata=wire(omit=lambda result: result.branch_deleted is None, hint=str | None),
+    )
+    """The reason why the source was not deleted."""
 
     def _sheet(self) -> Sheet:
-        """What came to each table, and the conflicts of a merge that was only tried."""
+        """Tabulate the changes of each table, and the conflicts of a dry run."""
         counts = [[key, *changed] for key, changed in self.tables.items()]
         grids = [Grid(columns=("table", "inserts", "updates", "deletes"), rows=counts)]
         if self.conflicts:
@@ -90,30 +120,6 @@ class MergeResult(Shown):
     def _list_facts(self) -> dict[str, str]:
         facts = {} if self.commit is None else {"commit": self.commit.id}
         return facts if self.engine == "local" else {**facts, "engine": self.engine}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        shown: dict[str, Any] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": str(self.outcome),
-            "actor_id": self.actor,
-            "commit": None if self.commit is None else self.commit.to_dict(),
-            "changes_by_table": [
-                {"table_key": key, "inserts": n, "updates": u, "deletes": d}
-                for key, (n, u, d) in self.tables.items()
-            ],
-            "engine": self.engine,
-            "reason": self.reason,
-        }
-        shown |= show_replayed(self.replayed)
-        if self.dry_run:
-            shown |= {
-                "dry_run": True,
-                "conflicts": [one.to_dict() for one in self.conflicts],
-                "conflicts_total": self.conflicts_total,
-            }
-        return shown
 
 
 def merge(
@@ -131,13 +137,13 @@ def merge(
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written.
 
-    `choose` picks who does it by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
+    `choose` picks the executor by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
     """
     pair = _check_names(source, target)
-    chosen = _parse_granularity(granularity)
+    parsed_granularity = _parse_granularity(granularity)
     if dry_run:
         operation = OperationId(engine.runtime.new_id())
-        with MergeRun(engine, operation, chosen, choose, rejects, tell) as run:
+        with MergeRun(engine, operation, parsed_granularity, choose, rejects, tell) as run:
             return replace(_preview(run, pair, older=allow_older_base), actor=options.actor)
     engine.require_writable("merge")
     request = make_write_request(
@@ -145,16 +151,16 @@ def merge(
         pair.target,
         options,
         source=pair.source,
-        granularity=chosen,
+        granularity=parsed_granularity,
         allow_older_base=allow_older_base,
     )
-    known = find_replay(engine, request)
-    if known is not None:
-        return _replay(known, pair, options.actor)
+    replay = find_replay(engine, request)
+    if replay is not None:
+        return _replay(replay, pair, options.actor)
     engine.require_here(pair.source, "merge")
     kinds = WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE
     header = mint_header(engine.runtime, *kinds, options)
-    with MergeRun(engine, header.operation_id, chosen, choose, rejects, tell) as run:
+    with MergeRun(engine, header.operation_id, parsed_granularity, choose, rejects, tell) as run:
         done = _commit(run, pair, request, header, older=allow_older_base)
     if isinstance(done, Replay):
         return _replay(done, pair, options.actor)
@@ -189,7 +195,7 @@ def _commit(
 
     @cache
     def capture_source() -> BranchState:
-        """Capture once, whatever happens to the target: later commits of the source are not part of this merge."""
+        """Capture the source once for all attempts: later commits of the source are not part of this merge."""
         return engine.manifest.current(pair.source)
 
     def prepare(view: View) -> Prepared[DecidedMerge]:
@@ -208,18 +214,18 @@ def _commit(
     )
 
 
-def _replay(known: Replay, pair: _Pair, actor: str | None) -> MergeResult:
+def _replay(replay: Replay, pair: _Pair, actor: str | None) -> MergeResult:
     return MergeResult(
         source=pair.source,
         target=pair.target,
-        outcome=Outcome(known.receipt["outcome"]),
-        tables={key: (n, u, d) for key, (n, u, d) in known.receipt["tables"].items()},
-        commit=view_commit(known.commit),
+        outcome=Outcome(replay.receipt["outcome"]),
+        tables={key: (n, u, d) for key, (n, u, d) in replay.receipt["tables"].items()},
+        commit=view_commit(replay.commit),
         actor=actor,
         replayed=True,
-        # Earlier releases noted neither.
-        engine=known.receipt.get("engine", "local"),
-        reason=known.receipt.get("reason", ""),
+        # Receipts of earlier releases have neither field.
+        engine=replay.receipt.get("engine", "local"),
+        reason=replay.receipt.get("reason", ""),
     )
 
 
@@ -284,13 +290,13 @@ class MergeRun:
         granularity: Granularity,
         choose: Choose | None,
         rejects: ConflictKeeper | None,
-        tell: Tell,
+        report: Tell,
     ) -> None:
         self.engine = engine
         self.choice = RunnerChoice(None, "there was nothing to compare")
         self._operation, self._granularity = operation, granularity
         self._choose = partial(choose_here, engine) if choose is None else choose
-        self._rejects, self.tell = rejects, tell
+        self._rejects, self.tell = rejects, report
         self._resources = ExitStack()
         self._bulk: BulkMerge | None = None
 
@@ -313,13 +319,13 @@ class MergeRun:
         if bulk is not None:
             return bulk.resolve(relation)
         tables = self.engine.store.tables
-        found = resolve_merge(relation, catalog, tables, self._granularity, self.tell)
-        if found.conflicts and self._rejects is not None:
-            self._rejects.write_lines(list_lines(found.conflicts))
-        return found
+        resolved = resolve_merge(relation, catalog, tables, self._granularity, self.tell)
+        if resolved.conflicts and self._rejects is not None:
+            self._rejects.write_lines(list_lines(resolved.conflicts))
+        return resolved
 
     def plan(self, resolved: ResolvedMerge | SteppedMerge, header: Header) -> WritePlan:
-        """Stage what was decided; conflicts are raised."""
+        """Stage a decided merge, or raise its conflicts."""
         match resolved:
             case ResolvedMerge():
                 return plan_merge(resolved, self.engine.store.tables, header, self.tell)
@@ -331,7 +337,7 @@ class MergeRun:
         return self._require_bulk().write(delta, at)
 
     def make_receipt(self, decided: DecidedMerge) -> Receipt:
-        """What the merge reports, for whoever repeats it."""
+        """Make the receipt from which a repeated call reports this merge."""
         return {
             "outcome": str(decided.relation.outcome),
             "tables": _by_name(decided.counts),
@@ -377,16 +383,16 @@ class MergeRun:
         return self._bulk
 
     def _measure(self, relation: Relation) -> Size:
-        """Measure what is compared; whole tables below the bound are not looked into."""
+        """Measure the rows to compare; tables that together stay below the bound are not opened."""
         assert relation.base is not None, "a merge without a base has nothing to compare"
         related = [
-            one
-            for one in relate_tables(
+            table
+            for table in relate_tables(
                 relation.base, relation.source.snapshot, relation.target.snapshot
             )
-            if one.way is not Way.SAME
+            if table.way is not Way.SAME
         ]
-        rows = sum(one.source.row_count + one.target.row_count for one in related)
+        rows = sum(table.source.row_count + table.target.row_count for table in related)
         if rows <= self.engine.settings.small_work_rows:
             return Size(bytes=0, rows=rows)
         return measure_merge(self.engine.store.tables, related)

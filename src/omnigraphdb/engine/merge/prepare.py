@@ -48,7 +48,7 @@ Counts = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedMerge:
-    """What a merge comes to, whoever decided it."""
+    """The decision of a merge, by this process or by workers."""
 
     relation: Relation
     counts: Mapping[TableKey, Counts] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class DecidedMerge:
 
     @property
     def total_rows(self) -> int:
-        """How many rows are inserted, updated or deleted."""
+        """The number of rows that are inserted, updated or deleted."""
         return sum(map(sum, self.counts.values()))
 
 
@@ -77,7 +77,7 @@ class TableMerge:
 
     @property
     def delta(self) -> TableDelta:
-        """What the merge does to the table of the target."""
+        """The changes of the merge to the table of the target."""
         return TableDelta(
             type=self.type,
             kind=DeltaKind.MERGE,
@@ -103,15 +103,19 @@ class ResolvedMerge:
         """Rows that both sides had changed in the same way; None when the base tells too little about it."""
         if not self.relation.is_exact:
             return None
-        found = {one.relation.table_key: one.resolution.agreed for one in self.tables}
-        listed = {key: _list_agreed(ids) for key, ids in found.items() if ids is None or len(ids)}
+        ids_by_table = {table.relation.table_key: table.resolution.agreed for table in self.tables}
+        listed = {
+            key: _list_agreed(ids) for key, ids in ids_by_table.items() if ids is None or len(ids)
+        }
         return tuple(sorted((listed | dict.fromkeys(self.same_moves)).items()))
 
     @property
     def decided(self) -> DecidedMerge:
-        """What it comes to."""
+        """The decision: counts by table, conflicts, and the versions that were read."""
         counts = {
-            one.relation.table_key: one.rows.counts for one in self.tables if not one.rows.is_empty
+            table.relation.table_key: table.rows.counts
+            for table in self.tables
+            if not table.rows.is_empty
         }
         return DecidedMerge(
             relation=self.relation,
@@ -133,7 +137,7 @@ def resolve_merge(
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
-    tell: Tell = tell_nobody,
+    report: Tell = tell_nobody,
 ) -> ResolvedMerge:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
     if relation.base is None:
@@ -141,9 +145,12 @@ def resolve_merge(
     related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
     row_cache = RowCache(MERGE_ROW_CACHE_BYTES, list_key_columns(relation, catalog))
     merges = tuple(
-        _merge_table(one, relation.base, catalog, tables, granularity, row_cache)
-        for one in track_tables(
-            tell, "compare", [one for one in related if one.way is not Way.SAME], _count_source_rows
+        _merge_table(table, relation.base, catalog, tables, granularity, row_cache)
+        for table in track_tables(
+            report,
+            "compare",
+            [table for table in related if table.way is not Way.SAME],
+            _count_source_rows,
         )
     )
     read_set = {m.relation.table_key: m.relation.target.version for m in merges}
@@ -157,16 +164,16 @@ def resolve_merge(
         tables=merges,
         conflicts=conflicts,
         read_set=read_set,
-        same_moves=tuple(one.table_key for one in related if one.is_same_move),
+        same_moves=tuple(table.table_key for table in related if table.is_same_move),
     )
 
 
-def _count_source_rows(one: TableRelation) -> int:
-    return one.source.row_count
+def _count_source_rows(relation: TableRelation) -> int:
+    return relation.source.row_count
 
 
 def list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[str, ...]]:
-    """Columns that follow from the id, by the path of their table: the key of a type, which it has from birth on."""
+    """List the columns that follow from the id, by the path of their table: the key of a type, which it has from birth on."""
     types = (
         (entry, catalog.tables[key]) for key, entry in relation.target.snapshot.entries.items()
     )
@@ -174,39 +181,43 @@ def list_key_columns(relation: Relation, catalog: Catalog) -> dict[str, tuple[st
 
 
 def _merge_table(
-    one: TableRelation,
+    relation: TableRelation,
     base: Base,
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
     row_cache: RowCache,
 ) -> TableMerge:
-    found = _resolve_table(one, base, tables, granularity, row_cache)
+    resolution = _resolve_table(relation, base, tables, granularity, row_cache)
     # Rows that were read to be compared are checked and written from memory.
-    rows = replace(found.rows, cached=row_cache.tables(one.source.at))
-    type_ = catalog.tables[one.table_key]
-    return TableMerge(type=type_, relation=one, resolution=replace(found, rows=rows))
+    rows = replace(resolution.rows, cached=row_cache.tables(relation.source.at))
+    type_ = catalog.tables[relation.table_key]
+    return TableMerge(type=type_, relation=relation, resolution=replace(resolution, rows=rows))
 
 
 def _resolve_table(
-    one: TableRelation,
-    whole: Base,
+    relation: TableRelation,
+    merge_base: Base,
     tables: Tables,
     granularity: Granularity,
     row_cache: RowCache,
 ) -> Resolution:
-    base = None if one.base is None else one.base.at
-    source, target = one.source.at, one.target.at
-    match one.way:
+    base = None if relation.base is None else relation.base.at
+    source, target = relation.source.at, relation.target.at
+    match relation.way:
         case Way.SAME:
-            raise InternalError(f"{one.table_key} is the same on both sides and needs no merge")
+            raise InternalError(
+                f"{relation.table_key} is the same on both sides and needs no merge"
+            )
         case Way.POINT | Way.ADOPT:
             return adopt(tables, target, source, row_cache)
         case Way.THREE_WAY:
             return three_way(tables, base, source, target, granularity, row_cache)
         case Way.PUT_TOGETHER:
-            moves = [candidates(tables, target, at, row_cache) for at in list_other_versions(one)]
-            return merge_over(tables, whole.node, one, granularity, moves, row_cache)
+            moves = [
+                candidates(tables, target, at, row_cache) for at in list_other_versions(relation)
+            ]
+            return merge_over(tables, merge_base.node, relation, granularity, moves, row_cache)
 
 
 # ---- conflicts
@@ -226,7 +237,7 @@ def describe_clash(relation: TableRelation, clash: Clash, tables: Tables) -> Ite
     for number, row_id in enumerate(clash.rows["id"].to_pylist()):
         rows = (sides[0][number], sides[1][number], sides[2][number])
         marked = clash.properties[number]
-        properties = tuple(n for n, there in zip(clash.names, marked, strict=True) if there)
+        properties = tuple(n for n, is_marked in zip(clash.names, marked, strict=True) if is_marked)
         yield Conflict(
             table_key=relation.table_key,
             row_id=row_id,
@@ -251,12 +262,12 @@ def _open_sides(relation: TableRelation, tables: Tables) -> dict[str, Table | No
 def _find_broken_rules(
     merges: Iterable[TableMerge], committed: SnapshotRows, catalog: Catalog, tables: Tables
 ) -> Iterator[Conflict]:
-    """What the one evaluator of rules says of the target with the merge's changes."""
+    """Apply the rules to the target with the changes of the merge, by the evaluator that all writes share."""
     merges = tuple(merges)
     deltas = deltas_of({m.relation.table_key: _read_checked_columns(m, tables) for m in merges})
-    found = violations(deltas, committed, catalog)
+    broken_rules = violations(deltas, committed, catalog)
     yield from describe_problems(
-        found.problems, [merge.relation for merge in merges], committed, tables
+        broken_rules.problems, [merge.relation for merge in merges], committed, tables
     )
 
 
@@ -270,26 +281,26 @@ def describe_problems(
     by_table: dict[str, list[Problem]] = {}
     for problem in problems:
         by_table.setdefault(problem.table_key or "", []).append(problem)
-    related = {one.table_key: one for one in relations}
+    related = {relation.table_key: relation for relation in relations}
     for key, own in by_table.items():
         relation = related.get(TableKey(key))
         yield from _describe_table_problems(TableKey(key), own, relation, committed, tables)
 
 
 def _read_checked_columns(merge: TableMerge, tables: Tables) -> TableDelta:
-    """The delta of a table with the columns that rules look at in memory."""
+    """Make the delta of a table with the columns that rules look at in memory."""
     type_, rows = merge.type, merge.rows
     names = list_checked_columns(type_)
     addresses = pa.concat_arrays([rows.new, column(rows.changed, "source")])
     batches = [*stream_source(tables, rows, addresses, names), *read_mixed(tables, rows, names)]
     parts = [pa.Table.from_batches([batch]).select(names) for batch in batches]
-    found = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
-    checked = fill_required(found, type_)
+    incoming = pa.concat_tables(parts) if parts else type_.schema.empty_table().select(names)
+    checked = fill_required(incoming, type_)
     return replace(merge.delta, rows=checked, source=None, shown_max=EVERY_PROBLEM)
 
 
 def list_checked_columns(type_: TableType) -> list[str]:
-    """The columns that rules look at; vectors and blobs have none but that they are there."""
+    """List the columns that rules look at; of vectors and blobs rules look only at their presence."""
     ends = ["src", "dst"] if isinstance(type_, EdgeType) else []
     ruled = {name for group in type_.unique for name in group.columns}
     if isinstance(type_, NodeType):
@@ -334,7 +345,7 @@ def _describe_table_problems(
             kind=kind_of(problem),
             message=problem.message,
             properties=tuple(problem.property.split(", ")) if problem.property else (),
-            **{side: found.get(row_id or "") for side, found in rows.items()},
+            **{side: images.get(row_id or "") for side, images in rows.items()},
         )
 
 
@@ -342,41 +353,41 @@ def _describe_table_problems(
 
 
 def plan_merge(
-    merge: ResolvedMerge, tables: Tables, header: Header, tell: Tell = tell_nobody
+    merge: ResolvedMerge, tables: Tables, header: Header, report: Tell = tell_nobody
 ) -> WritePlan:
     """Stage a resolved merge; conflicts are raised, all of them."""
     if merge.conflicts:
         raise MergeConflicts(merge.conflicts)
     relation = merge.relation
     branch = relation.target.branch
-    moving = [one for one in merge.tables if not one.rows.is_empty]
-    staged_tables = [one for one in moving if one.relation.way is not Way.POINT]
+    moving = [table for table in merge.tables if not table.rows.is_empty]
+    staged_tables = [table for table in moving if table.relation.way is not Way.POINT]
     writes = (
-        stage_write(tables, one.relation.target, branch, one.delta, strict=True)
-        for one in track_tables(tell, "stage", staged_tables, _count_moved_rows)
+        stage_write(tables, table.relation.target, branch, table.delta, strict=True)
+        for table in track_tables(report, "stage", staged_tables, _count_moved_rows)
     )
     staged = [write for write in writes if write is not None]
-    points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
+    points = [table.relation.source for table in moving if table.relation.way is Way.POINT]
     plan = plan_of(header, relation.target.snapshot, staged, merge.read_set)
     return complete_plan(plan, relation, points, merge.agreed)
 
 
 def complete_plan(
-    plan: WritePlan, relation: Relation, points: Iterable[Entry], agreed: Agreed | None
+    plan: WritePlan, relation: Relation, points: Iterable[Entry], agreed_ids: Agreed | None
 ) -> WritePlan:
-    """Add to a plan what makes it a merge: pins that only move, the merged commit, and what both sides share."""
+    """Add the parts of a merge to a plan: pins that only move, the merged commit, and the rows on which both sides agree."""
     return replace(
         plan,
         pointer_updates=tuple(map(_point_to, points)),
         merge_source=relation.source_commit,
         merge_source_at=_read_commit_time(relation.source),
         merged_commits=relation.merged_commits,
-        agreed=agreed,
+        agreed=agreed_ids,
     )
 
 
-def _count_moved_rows(one: TableMerge) -> int:
-    return sum(one.rows.counts)
+def _count_moved_rows(table: TableMerge) -> int:
+    return sum(table.rows.counts)
 
 
 def _read_commit_time(source: BranchState) -> int:

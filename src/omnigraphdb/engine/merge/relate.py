@@ -1,4 +1,4 @@
-"""How two branches relate: their base, the outcome, and per table what there is to do."""
+"""The relation of two branches: their base, the outcome, and the work per table."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -19,7 +19,7 @@ from omnigraphdb.values import dataclass
 
 
 class Outcome(StrEnum):
-    """What a merge comes to."""
+    """The outcome of a merge."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
     FAST_FORWARD = "fast_forward"
@@ -28,16 +28,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """Source and target as they were captured, and what they share; no base when there is nothing to do."""
+    """Source and target as they were captured, and their base; there is no base when there is nothing to do."""
 
     source: BranchState
     target: BranchState
     base: Base | None
     outcome: Outcome
     merged_commits: pa.Table
-    """The commits of the source that the target does not know yet."""
+    """The commits of the source that the target does not have yet."""
     is_exact: bool = True
-    """Whether the base holds all that both share; an older one, which the caller has to allow, does not."""
+    """True if the base holds everything that both share; an older base, which the caller has to allow, does not."""
 
     @property
     def source_commit(self) -> CommitId:
@@ -54,7 +54,7 @@ def relate(
     *,
     allow_older_base: bool = False,
 ) -> Relation:
-    """Find the merge base of two branches and what follows from it."""
+    """Find the merge base of two branches, and the outcome that follows from it."""
     source_head, target_head = source.head, target.head
     if source_head is None or target_head is None:
         raise _make_unrelated_error(source, target)
@@ -89,7 +89,7 @@ def _make_unrelated_error(source: BranchState, target: BranchState) -> UserInput
 def _choose_base(
     shared: Shared, states: StoredStates, source: BranchState, target: BranchState, *, older: bool
 ) -> tuple[Base, bool]:
-    """Take the only lowest common ancestor if it can be opened, else what the commit graph says it is made of."""
+    """Take the only lowest common ancestor if it can be opened, else the states from which the commit graph rebuilds it."""
     if len(shared.lowest) == 1:
         state = states.find(shared.lowest[0])
         if state is not None:
@@ -111,13 +111,13 @@ def _choose_base(
 
 
 class Way(StrEnum):
-    """How a table gets from the target's state to the merged one."""
+    """The way of a table from the state of the target to the merged state."""
 
     SAME = "same"
     POINT = "point"
     """The rows are those of the source, on a line that outlives it: only the pin moves."""
     ADOPT = "adopt"
-    """The target did not touch it: what the source did is done again on the target's line."""
+    """The target did not touch the table: the changes of the source are repeated on the target's line."""
     THREE_WAY = "three_way"
     PUT_TOGETHER = "put_together"
     """As three-way, over a base that is put together from several states."""
@@ -138,7 +138,7 @@ class TableRelation:
     parts: Mapping[CommitId, Entry | None] = field(default_factory=dict)
 
     def fork(self, branch: BranchName) -> str | None:
-        """The Lance branch to give the target before it can write, if it has none of its own."""
+        """Return the Lance branch to create for the target before it can write; None if it has a branch of its own."""
         own = lance_branch(branch)
         return own if self.target.at.branch != own else None
 

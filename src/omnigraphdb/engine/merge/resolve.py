@@ -36,7 +36,7 @@ class Clash:
     names: tuple[str, ...]
 
     def take_first(self, count: int) -> "Clash":
-        """The first of these rows by id."""
+        """Take the first of these rows by id."""
         order = pc.sort_indices(column(self.rows, "id")).slice(0, count)
         return replace(
             self, rows=self.rows.take(order), properties=self.properties[order.to_numpy()]
@@ -45,7 +45,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What a merge decides about the rows of one table: those that move, and those that are in conflict."""
+    """The decision of a merge about the rows of one table: the rows that move, and the rows in conflict."""
 
     rows: AddressedRows
     clashes: tuple[Clash, ...] = ()
@@ -67,16 +67,16 @@ def adopt_moves(base: TableAt, source: TableAt, moves: pa.Table) -> Resolution:
 
 
 def _take_source(rows: AddressedRows, moves: pa.Table, replaced_at: pa.Array) -> AddressedRows:
-    """Take what the source did; `replaced_at` are the addresses of the rows that the target has in their place."""
+    """Take the changes of the source; `replaced_at` are the addresses of the rows that the target has in their place."""
     is_new, is_gone = pc.is_null(moves["before"]), pc.is_null(moves["after"])
     is_kept = pc.and_(pc.invert(is_new), pc.invert(is_gone))
     names = ["id", "source", "target", "row_id"]
-    both = pa.table([moves["id"], moves["after"], replaced_at, moves["row_id"]], names)
+    moved_rows = pa.table([moves["id"], moves["after"], replaced_at, moves["row_id"]], names)
     return replace(
         rows,
         new=column(moves.filter(is_new), "after"),
-        changed=both.filter(is_kept).select(CHANGED.names),
-        removed=both.filter(is_gone).select(REMOVED.names),
+        changed=moved_rows.filter(is_kept).select(CHANGED.names),
+        removed=moved_rows.filter(is_gone).select(REMOVED.names),
     )
 
 
@@ -88,7 +88,7 @@ def three_way(
     granularity: Granularity,
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolution:
-    """Combine what both sides did since the base; rows the source left alone stay as the target has them."""
+    """Combine the changes of both sides since the base; rows that the source left alone stay as the target has them."""
     with ThreadPoolExecutor(1, "omnigraph-compare") as pool:
         looking = pool.submit(carry_context(candidates), tables, base, target)
         moves = find_changed_rows(tables, base, source, row_cache)
@@ -108,19 +108,22 @@ def resolve_moves(
 ) -> Resolution:
     """Combine rows that the source changed with rows that the target may have changed."""
     touched = target_moves.filter(pc.is_in(target_moves["id"], value_set=column(moves, "id")))
-    met = pc.is_in(moves["id"], value_set=column(touched, "id"))
-    apart = moves.filter(pc.invert(met))
-    alone = _take_source(rows, apart, sides.in_target(apart))
+    in_both = pc.is_in(moves["id"], value_set=column(touched, "id"))
+    source_moves = moves.filter(pc.invert(in_both))
+    source_only = _take_source(rows, source_moves, sides.in_target(source_moves))
     if not touched.num_rows:
-        return Resolution(rows=alone)
-    return _resolve_common(alone, _join_triples(moves.filter(met), touched), sides, granularity)
+        return Resolution(rows=source_only)
+    return _resolve_common(
+        source_only, _join_triples(moves.filter(in_both), touched), sides, granularity
+    )
 
 
 def _join_triples(source_moves: pa.Table, target_moves: pa.Table) -> pa.Table:
     positions = pc.index_in(column(source_moves, "id"), value_set=column(target_moves, "id"))
-    found = column(target_moves, "after").take(positions)
+    target_at = column(target_moves, "after").take(positions)
     return pa.table(
-        [source_moves["id"], source_moves["before"], source_moves["after"], found], schema=TRIPLES
+        [source_moves["id"], source_moves["before"], source_moves["after"], target_at],
+        schema=TRIPLES,
     )
 
 
@@ -128,7 +131,7 @@ class Sides(Protocol):
     """The three versions of a table, and how rows of two of them are compared."""
 
     def in_target(self, moves: pa.Table) -> pa.Array:
-        """Where rows of the base that the target left alone lie in the target."""
+        """Find the addresses in the target of base rows that the target left alone."""
         ...
 
     def by_target(self) -> Comparison:
@@ -154,7 +157,7 @@ class StoredSides:
         self._base = self._target if base is None else tables.open(base)
 
     def in_target(self, moves: pa.Table) -> pa.Array:
-        """Where rows of the base lie in the target; null where the target rewrote their fragment."""
+        """Find the addresses of base rows in the target; null where the target rewrote their fragment."""
         return find_addresses_in(self._base, self._target, column(moves, "before"))
 
     def by_target(self) -> Comparison:
@@ -171,29 +174,29 @@ class StoredSides:
 
 
 def _resolve_common(
-    alone: AddressedRows, triples: pa.Table, sides: Sides, granularity: Granularity
+    source_only: AddressedRows, triples: pa.Table, sides: Sides, granularity: Granularity
 ) -> Resolution:
     """Decide the ids that both sides may have changed, case by case."""
-    there = {n: triples[n].is_valid().to_numpy() for n in ("base", "source", "target")}
-    both_new = ~there["base"] & there["source"] & there["target"]
-    source_gone = there["base"] & ~there["source"] & there["target"]
-    target_gone = there["base"] & there["source"] & ~there["target"]
-    all_there = there["base"] & there["source"] & there["target"]
-    doomed, clash_gone = _resolve_deletes(_pick(triples, source_gone), sides.by_target())
-    updates = _resolve_updates(alone, _pick(triples, all_there), sides, granularity)
-    inserted, alike = _compare_inserts(_pick(triples, both_new), sides.across())
-    both_gone = _pick(triples, there["base"] & ~there["source"] & ~there["target"])
+    exists = {n: triples[n].is_valid().to_numpy() for n in ("base", "source", "target")}
+    both_new = ~exists["base"] & exists["source"] & exists["target"]
+    source_deleted = exists["base"] & ~exists["source"] & exists["target"]
+    target_deleted = exists["base"] & exists["source"] & ~exists["target"]
+    in_all = exists["base"] & exists["source"] & exists["target"]
+    deletes, delete_clash = _resolve_deletes(_pick(triples, source_deleted), sides.by_target())
+    updates = _resolve_updates(source_only, _pick(triples, in_all), sides, granularity)
+    insert_clash, equal_ids = _compare_inserts(_pick(triples, both_new), sides.across())
+    both_deleted = _pick(triples, exists["base"] & ~exists["source"] & ~exists["target"])
     clashes = (
-        inserted,
-        clash_gone,
-        _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_gone)),
+        insert_clash,
+        delete_clash,
+        _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(triples, target_deleted)),
         *updates.clashes,
     )
-    rows = replace(updates.rows, removed=pa.concat_tables([alone.removed, doomed]))
+    rows = replace(updates.rows, removed=pa.concat_tables([source_only.removed, deletes]))
     return Resolution(
         rows=rows,
         clashes=tuple(clash for clash in clashes if clash.rows.num_rows),
-        agreed=join_agreed([column(both_gone, "id"), alike, updates.agreed]),
+        agreed=join_agreed([column(both_deleted, "id"), equal_ids, updates.agreed]),
     )
 
 
@@ -206,60 +209,62 @@ def _make_clash(kind: ConflictKind, rows: pa.Table) -> Clash:
 
 
 def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
-    """All ids on which both sides agree; None if some agree in a part only."""
-    known = []
-    for one in parts:
-        if one is None:
+    """Join the ids on which both sides agree; None if some rows agree in a part only."""
+    id_arrays = []
+    for ids in parts:
+        if ids is None:
             return None
-        known.append(one)
-    return pa.concat_arrays([_NO_IDS, *known])
+        id_arrays.append(ids)
+    return pa.concat_arrays([_NO_IDS, *id_arrays])
 
 
-def _compare_inserts(rows: pa.Table, both: Comparison) -> tuple[Clash, pa.Array]:
-    """Rows that differ are in conflict; gives the ids of the others too."""
-    matrix = both.matrix(column(rows, "source"), column(rows, "target"))
-    apart = matrix.any(axis=1)
+def _compare_inserts(rows: pa.Table, comparison: Comparison) -> tuple[Clash, pa.Array]:
+    """Find the inserts that differ, which are in conflict; return the ids of the equal inserts too."""
+    matrix = comparison.matrix(column(rows, "source"), column(rows, "target"))
+    differing = matrix.any(axis=1)
     clash = Clash(
         kind=ConflictKind.DIVERGENT_INSERT,
-        rows=_pick(rows, apart),
-        properties=matrix[apart],
-        names=both.names,
+        rows=_pick(rows, differing),
+        properties=matrix[differing],
+        names=comparison.names,
     )
-    return clash, column(_pick(rows, ~apart), "id")
+    return clash, column(_pick(rows, ~differing), "id")
 
 
-def _resolve_deletes(rows: pa.Table, both: Comparison) -> tuple[pa.Table, Clash]:
-    """Rows the target only carried along go; rows it changed are in conflict."""
-    touched = both.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
-    doomed = _pick(rows, ~touched).select(REMOVED.names)
-    return doomed, _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
+def _resolve_deletes(rows: pa.Table, comparison: Comparison) -> tuple[pa.Table, Clash]:
+    """Delete the rows that the target only carried along; rows that it changed are in conflict."""
+    touched = comparison.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
+    deletes = _pick(rows, ~touched).select(REMOVED.names)
+    return deletes, _make_clash(ConflictKind.DELETE_VS_UPDATE, _pick(rows, touched))
 
 
 def _resolve_updates(
-    alone: AddressedRows, rows: pa.Table, sides: Sides, granularity: Granularity
+    source_only: AddressedRows, rows: pa.Table, sides: Sides, granularity: Granularity
 ) -> Resolution:
-    """Add the rows that both sides updated to those that the source changed alone."""
+    """Add the rows that both sides updated to the rows that the source alone changed."""
     target_changed = sides.by_target().matrix(column(rows, "base"), column(rows, "target"))
     untouched = ~target_changed.any(axis=1)
-    kept = _pick(rows, untouched)
-    kept = kept.append_column("row_id", pa.nulls(kept.num_rows, pa.uint64()))
+    source_updates = _pick(rows, untouched)
+    source_updates = source_updates.append_column(
+        "row_id", pa.nulls(source_updates.num_rows, pa.uint64())
+    )
     rows, target_changed = _pick(rows, ~untouched), target_changed[~untouched]
     across = sides.across()
-    apart = across.matrix(column(rows, "source"), column(rows, "target"))
-    differing = apart.any(axis=1)
-    agreed: pa.Array | None = column(_pick(rows, ~differing), "id")
-    rows, target_changed, apart = (
+    differences = across.matrix(column(rows, "source"), column(rows, "target"))
+    differing = differences.any(axis=1)
+    agreed_ids: pa.Array | None = column(_pick(rows, ~differing), "id")
+    rows, target_changed, differences = (
         _pick(rows, differing),
         target_changed[differing],
-        apart[differing],
+        differences[differing],
     )
-    source_changed = np.ones_like(apart)
+    source_changed = np.ones_like(differences)
     if granularity is Granularity.PROPERTY:
         source_changed = sides.by_source().matrix(column(rows, "base"), column(rows, "source"))
-        agreed = None if (source_changed & target_changed & ~apart).any() else agreed
-        target_changed = target_changed & apart
+        agreed_ids = None if (source_changed & target_changed & ~differences).any() else agreed_ids
+        target_changed = target_changed & differences
     else:
-        target_changed = apart
+        target_changed = differences
     clashing = (source_changed & target_changed).any(axis=1)
     clash = Clash(
         kind=ConflictKind.DIVERGENT_UPDATE,
@@ -267,15 +272,15 @@ def _resolve_updates(
         properties=(source_changed & target_changed)[clashing],
         names=across.names,
     )
-    # Where all that the source did is there already, the target's row is the merged one.
-    mixed = ~clashing & (source_changed & apart).any(axis=1)
-    moved = replace(
-        alone,
-        changed=pa.concat_tables([alone.changed, kept.select(CHANGED.names)]),
+    # Where the target already has every change of the source, its row is the merged row.
+    mixed = ~clashing & (source_changed & differences).any(axis=1)
+    merged_rows = replace(
+        source_only,
+        changed=pa.concat_tables([source_only.changed, source_updates.select(CHANGED.names)]),
         mixed=mark_mixed(_pick(rows, mixed), source_changed[mixed]),
         properties=across.names,
     )
-    return Resolution(rows=moved, clashes=(clash,), agreed=agreed)
+    return Resolution(rows=merged_rows, clashes=(clash,), agreed=agreed_ids)
 
 
 def mark_mixed(triples: pa.Table, source_changed: Mask) -> pa.Table:

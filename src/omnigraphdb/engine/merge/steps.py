@@ -70,10 +70,10 @@ from omnigraphdb.values import dataclass
 
 
 def measure_merge(tables: Tables, related: Iterable[TableRelation]) -> Size:
-    """How much a merge reads to compare: rows and bytes of the fragments in which the sides differ."""
+    """Measure the rows and bytes that a merge reads to compare: the fragments in which the sides differ."""
     rows, size = 0, 0
-    for one in related:
-        for pair in pair_table(tables, one, RowCache(), 0):
+    for table in related:
+        for pair in pair_table(tables, table, RowCache(), 0):
             for split in cut_sides(tables, pair):
                 rows, size = rows + split.rows, size + split.bytes
     return Size(bytes=size, rows=rows)
@@ -81,7 +81,7 @@ def measure_merge(tables: Tables, related: Iterable[TableRelation]) -> Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOutcome:
-    """What the buckets of one table decided."""
+    """The decisions of the buckets of one table."""
 
     relation: TableRelation
     slices: tuple[ScratchSlice, ...]
@@ -89,8 +89,10 @@ class TableOutcome:
     agreed: tuple[str, ...] | None
 
     def count(self, kind: SliceKind) -> int:
-        """How many rows are of a kind."""
-        return sum(one.rows for one in self.slices if one.kind is kind)
+        """Count the rows of a kind."""
+        return sum(
+            scratch_slice.rows for scratch_slice in self.slices if scratch_slice.kind is kind
+        )
 
     @property
     def counts(self) -> Counts:
@@ -114,8 +116,8 @@ class SteppedMerge:
     agreed: Agreed | None = None
 
     def slices(self, kind: SliceKind) -> ScratchSlices:
-        """The slices of one kind of all tables."""
-        return group_slices((s for one in self.tables.values() for s in one.slices), kind)
+        """Group the slices of one kind of all tables."""
+        return group_slices((s for table in self.tables.values() for s in table.slices), kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ class BulkMerge:
     runner: Runner
     granularity: Granularity
     conflicts: ConflictKeeper | None = None
-    """Where all conflicts go."""
+    """The destination of all conflicts."""
 
     @property
     def _tables(self) -> Tables:
@@ -139,20 +141,20 @@ class BulkMerge:
         """Decide rows first, then, when no row is in conflict, the rules over the merged graph."""
         assert relation.base is not None, "a merge without a base has nothing to decide"
         related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
-        moving = [one for one in related if one.way is not Way.SAME]
+        moving = [table for table in related if table.way is not Way.SAME]
         implied = list_key_columns(relation, self.spec.catalog)
         messages = self._compare(moving, relation.base, implied)
-        found = select(messages, ConflictsFound)
+        reports = select(messages, ConflictsFound)
         tables = _collect_outcomes(moving, messages)
-        counts = {key: one.counts for key, one in tables.items() if not one.is_empty}
-        read_set = {one.table_key: one.target.version for one in moving}
+        counts = {key: outcome.counts for key, outcome in tables.items() if not outcome.is_empty}
+        read_set = {table.table_key: table.target.version for table in moving}
         decided = DecidedMerge(relation=relation, counts=counts, read_set=read_set)
-        same = [one.table_key for one in related if one.is_same_move]
+        same_moves = [table.table_key for table in related if table.is_same_move]
         stepped = SteppedMerge(
-            decided=decided, tables=tables, agreed=_list_agreed(relation, tables, same)
+            decided=decided, tables=tables, agreed=_list_agreed(relation, tables, same_moves)
         )
-        if found:
-            return replace(stepped, decided=self._refuse(decided, found))
+        if reports:
+            return replace(stepped, decided=self._refuse(decided, reports))
         return self._check_rules(replace(stepped, incoming=tuple(_cut(tables))))
 
     def _compare(
@@ -162,16 +164,16 @@ class BulkMerge:
         row_cache, seed = RowCache(0, implied), make_seed(self.spec.seed)
         merges: list[BucketMerge] = []
         splits: list[SideSplit] = []
-        for one in moving:
-            pairs = pair_table(self._tables, one, row_cache, seed)
+        for table in moving:
+            pairs = pair_table(self._tables, table, row_cache, seed)
             splits += (split for pair in pairs for split in cut_sides(self._tables, pair))
             merge = BucketMerge(
                 spec=self.spec,
-                relation=one,
+                relation=table,
                 node=base.node,
                 granularity=self.granularity,
                 pairs=pairs,
-                implied=implied.get(one.target.at.path, ()),
+                implied=implied.get(table.target.at.path, ()),
                 names_all=self.conflicts is not None,
             )
             merges.append(merge)
@@ -191,8 +193,8 @@ class BulkMerge:
         consulted = {key: target.entry(key).version for key in key_plan.consulted}
         decided = replace(stepped.decided, read_set={**stepped.decided.read_set, **consulted})
         if findings:
-            found = list(self._describe_findings(stepped, findings))
-            decided = self._refuse(decided, found)
+            reports = list(self._describe_findings(stepped, findings))
+            decided = self._refuse(decided, reports)
         return replace(stepped, decided=decided)
 
     def _gather(self, stepped: SteppedMerge) -> tuple[list[Finding], list[Split]]:
@@ -201,17 +203,19 @@ class BulkMerge:
         messages = decode(self.runner.run(gather_step(self.spec, stepped.incoming)))
         counts = select(messages, SplitCount)
         require_all(
-            [one.split for one in counts], [one.number for one in stepped.incoming], "gather"
+            [count.split for count in counts],
+            [split.number for split in stepped.incoming],
+            "gather",
         )
         splits = [
             Split(
-                number=one.split,
+                number=count.split,
                 source=0,
-                content=Shaped(one.shaped or ""),
-                table_key=one.table_key,
-                rows=one.rows,
+                content=Shaped(count.shaped or ""),
+                table_key=count.table_key,
+                rows=count.rows,
             )
-            for one in sorted(counts, key=lambda one: one.split)
+            for count in sorted(counts, key=lambda count: count.split)
         ]
         return select(messages, Finding), splits
 
@@ -226,7 +230,7 @@ class BulkMerge:
             resolves_ids=False,
             checks_rules=True,
             replaced=stepped.slices(SliceKind.REPLACED),
-            removed_rows={key: gone for key, (_, _, gone) in counts.items() if gone},
+            removed_rows={key: deletes for key, (_, _, deletes) in counts.items() if deletes},
         )
 
     # ---- conflicts
@@ -236,31 +240,31 @@ class BulkMerge:
     ) -> Iterator[ConflictsFound]:
         relation = stepped.decided.relation
         committed = SnapshotRows(snapshot=relation.target.snapshot, tables=self._tables)
-        related = [one.relation for one in stepped.tables.values()]
+        related = [outcome.relation for outcome in stepped.tables.values()]
         for finding in findings:
             located = finding.problems
             if self.conflicts is not None and finding.rejects is not None:
                 located = tuple(unpack_problems(self.engine.store.scratch.read(finding.rejects)))
-            problems = [one.problem for one in located]
-            found = in_order(describe_problems(problems, related, committed, self._tables))
+            problems = [entry.problem for entry in located]
+            conflicts = in_order(describe_problems(problems, related, committed, self._tables))
             path = None
             if self.conflicts is not None:
                 path = self.spec.write_scratch(
-                    self.engine.store, "conflicts", pack_conflicts(found)
+                    self.engine.store, "conflicts", pack_conflicts(conflicts)
                 )
             yield ConflictsFound(
                 table_key=TableKey(""),
-                conflicts=found[:CONFLICTS_SHOWN_MAX],
+                conflicts=conflicts[:CONFLICTS_SHOWN_MAX],
                 total=finding.total,
                 path=path,
             )
 
-    def _refuse(self, decided: DecidedMerge, found: Sequence[ConflictsFound]) -> DecidedMerge:
-        """Keep the first conflicts, count all, and write all where the caller wants them."""
-        first: tuple[Conflict, ...] = in_order(c for one in found for c in one.conflicts)
-        total = sum(one.total for one in found)
+    def _refuse(self, decided: DecidedMerge, reports: Sequence[ConflictsFound]) -> DecidedMerge:
+        """Store the first conflicts, count all, and write all to the destination of the caller."""
+        first: tuple[Conflict, ...] = in_order(c for report in reports for c in report.conflicts)
+        total = sum(report.total for report in reports)
         if self.conflicts is not None:
-            paths = [one.path for one in found if one.path is not None]
+            paths = [report.path for report in reports if report.path is not None]
             self.conflicts.write(self.engine.store.scratch.read, paths)
         return replace(decided, conflicts=first[:CONFLICTS_SHOWN_MAX], conflicts_total=total)
 
@@ -272,20 +276,22 @@ class BulkMerge:
         if decided.conflicts:
             raise MergeConflicts(decided.conflicts, total=decided.conflicts_total)
         branch = decided.relation.target.branch
-        moving = [one for one in stepped.tables.values() if not one.is_empty]
-        staged = [one.relation for one in moving if one.relation.way is not Way.POINT]
+        moving = [outcome for outcome in stepped.tables.values() if not outcome.is_empty]
+        staged = [outcome.relation for outcome in moving if outcome.relation.way is not Way.POINT]
         own = lance_branch(branch)
-        sites = {one.table_key: one.target.at for one in staged if one.target.at.branch == own}
+        sites = {
+            table.table_key: table.target.at for table in staged if table.target.at.branch == own
+        }
         rows = self._write_rows(stepped, sites)
         writes = [
             stage_write(
                 self._tables,
-                one.target,
+                table.target,
                 branch,
-                self._delta(one.table_key, rows.get(one.table_key) or UnwrittenRows(stepped)),
+                self._delta(table.table_key, rows.get(table.table_key) or UnwrittenRows(stepped)),
                 strict=True,
             )
-            for one in staged
+            for table in staged
         ]
         plan = plan_of(
             header,
@@ -293,7 +299,9 @@ class BulkMerge:
             [write for write in writes if write is not None],
             decided.read_set,
         )
-        points = [one.relation.source for one in moving if one.relation.way is Way.POINT]
+        points = [
+            outcome.relation.source for outcome in moving if outcome.relation.way is Way.POINT
+        ]
         return complete_plan(plan, decided.relation, points, stepped.agreed)
 
     def _delta(self, table: TableKey, rows: WrittenRows | UnwrittenRows) -> TableDelta:
@@ -316,32 +324,34 @@ class BulkMerge:
     ) -> dict[TableKey, WrittenRows]:
         """Let workers write the rows of some tables as fragments and mark the rows that go."""
         replaced = stepped.slices(SliceKind.REPLACED)
-        chosen = {key: pieces for key, pieces in replaced.items() if key[0] in sites}
-        taking_over = [key for key in sites if self._tables.takes_over(count_rows(chosen, key))]
+        site_slices = {key: pieces for key, pieces in replaced.items() if key[0] in sites}
+        taking_over = [
+            key for key in sites if self._tables.takes_over(count_rows(site_slices, key))
+        ]
         writes = list_fragment_splits(stepped.incoming, sites, taking_over)
-        marks = mark_splits(sites, chosen, self.runner.workers)
+        marks = mark_splits(sites, site_slices, self.runner.workers)
         messages: Sequence[object] = ()
         if writes or marks:
             messages = decode(self.runner.run(write_step(self.spec, writes, marks)))
-        wrote = select(messages, WroteFragments)
-        require_all([one.number for one in wrote], range(len(writes)), "stage")
+        reports = select(messages, WroteFragments)
+        require_all([report.number for report in reports], range(len(writes)), "stage")
         marked = collect_marks(select(messages, MarkedRows), len(marks))
         written: dict[TableKey, list[Written]] = {table: [] for table in sites}
-        for one in sorted(wrote, key=lambda one: one.number):
-            written[one.table_key] += one.written
-        found = {
+        for report in sorted(reports, key=lambda report: report.number):
+            written[report.table_key] += report.written
+        rows_by_table = {
             table: WrittenRows(tuple(written[table]), tuple(marked.get(table, ())))
             for table in sites
         }
-        for table, rows in found.items():
-            _require_counts(stepped.tables[table], rows, count_rows(chosen, table))
-        return found
+        for table, rows in rows_by_table.items():
+            _require_counts(stepped.tables[table], rows, count_rows(site_slices, table))
+        return rows_by_table
 
 
 def _collect_outcomes(
     moving: Iterable[TableRelation], messages: Sequence[object]
 ) -> dict[TableKey, TableOutcome]:
-    """Put together by table what the buckets decided."""
+    """Put the decisions of the buckets together by table."""
     facts: defaultdict[TableKey, list[BucketFacts]] = defaultdict(list)
     slices: defaultdict[TableKey, list[ScratchSlice]] = defaultdict(list)
     for fact in select(messages, BucketFacts):
@@ -349,8 +359,8 @@ def _collect_outcomes(
     for part in select(messages, ScratchSlice):
         slices[part.table_key].append(part)
     return {
-        one.table_key: _make_outcome(one, slices[one.table_key], facts[one.table_key])
-        for one in moving
+        table.table_key: _make_outcome(table, slices[table.table_key], facts[table.table_key])
+        for table in moving
     }
 
 
@@ -360,53 +370,59 @@ def _make_outcome(
     return TableOutcome(
         relation=relation,
         slices=tuple(slices),
-        properties=next((one.properties for one in facts if one.properties), ()),
+        properties=next((fact.properties for fact in facts if fact.properties), ()),
         agreed=_join_agreed(facts),
     )
 
 
 def _join_agreed(facts: Iterable[BucketFacts]) -> tuple[str, ...] | None:
     ids: list[str] = []
-    for one in facts:
-        if one.agreed is None:
+    for fact in facts:
+        if fact.agreed is None:
             return None
-        ids += one.agreed
+        ids += fact.agreed
     return tuple(sorted(ids)) if len(ids) <= AGREED_ROWS_MAX else None
 
 
 def _list_agreed(
-    relation: Relation, tables: Mapping[TableKey, TableOutcome], same: Sequence[TableKey]
+    relation: Relation, tables: Mapping[TableKey, TableOutcome], same_moves: Sequence[TableKey]
 ) -> Agreed | None:
     if not relation.is_exact:
         return None
-    found = {key: one.agreed for key, one in tables.items() if one.agreed is None or one.agreed}
-    return tuple(sorted((found | dict.fromkeys(same)).items()))
+    ids_by_table = {
+        key: outcome.agreed
+        for key, outcome in tables.items()
+        if outcome.agreed is None or outcome.agreed
+    }
+    return tuple(sorted((ids_by_table | dict.fromkeys(same_moves)).items()))
 
 
 def _cut(tables: Mapping[TableKey, TableOutcome]) -> Iterator[IncomingSplit]:
     """Cut the rows that come, table by table; the numbers of the splits go on."""
     number = 0
-    for key, one in sorted(tables.items()):
+    for key, outcome in sorted(tables.items()):
         kinds = (SliceKind.NEW, SliceKind.CHANGED, SliceKind.MIXED)
-        new, changed, mixed = (group_slices(one.slices, kind) for kind in kinds)
-        relation = one.relation
+        new, changed, mixed = (group_slices(outcome.slices, kind) for kind in kinds)
+        relation = outcome.relation
         source, target = relation.source.at, relation.target.at
-        splits = cut_incoming(key, source, target, new, changed, mixed, one.properties, number)
+        splits = cut_incoming(key, source, target, new, changed, mixed, outcome.properties, number)
         number += len(splits)
         yield from splits
 
 
 def _list_slices(stepped: SteppedMerge, table: TableKey) -> tuple[ScratchSlice, ...]:
     slices = stepped.tables[table].slices
-    return tuple(one for one in slices if one.kind is SliceKind.REMOVED)
+    return tuple(
+        scratch_slice for scratch_slice in slices if scratch_slice.kind is SliceKind.REMOVED
+    )
 
 
-def _require_counts(one: TableOutcome, rows: WrittenRows, replaced: int) -> None:
-    """Every row that comes was written once, every row that goes was marked once; else nothing is committed."""
-    inserts, updates, deletes = one.counts
+def _require_counts(outcome: TableOutcome, rows: WrittenRows, replaced: int) -> None:
+    """Check that every row that comes was written once and every row that goes marked once; else nothing is committed."""
+    inserts, updates, deletes = outcome.counts
     written, marked = sum(w.rows for w in rows.written), sum(m.rows for m in rows.marked)
     if (written, marked) != (inserts + updates, updates + deletes) or marked != replaced:
         raise InternalError(
-            f"{one.relation.table_key} was to get {inserts + updates} rows and lose {updates + deletes}; tasks "
+            f"{outcome.relation.table_key} was to get {inserts + updates} rows and lose {updates + deletes}; tasks "
             f"wrote {written} and marked {marked}; nothing was committed"
         )

@@ -36,7 +36,7 @@ Classes = Any
 
 
 def list_other_versions(relation: TableRelation) -> list[TableAt | None]:
-    """The versions of a table that are compared with that of the target: the source's, and those of the base's states."""
+    """List the versions of a table that are compared with the target's: the source's, and those of the base's states."""
     entries = (relation.source, *relation.parts.values())
     listed = dict.fromkeys(None if entry is None else entry.at for entry in entries)
     return [at for at in listed if at != relation.target.at]
@@ -50,7 +50,7 @@ def merge_over(
     moves: Sequence[pa.Table],
     row_cache: RowCache = NO_ROW_CACHE,
 ) -> Resolution:
-    """Combine what both sides did since the base; rows that no state has otherwise than the target are not looked at.
+    """Combine the changes of both sides since the base; rows that every state has as the target has them are not read.
 
     `moves` are the rows of the target that may differ in each of the `list_other_versions`.
     """
@@ -73,13 +73,13 @@ class Rows:
     values: Classes
 
     def equal(self, other: "Rows") -> Mask:
-        """Where both are known and the same, or both not there."""
-        same = (self.values == other.values).all(axis=1) | ~self.there
-        found: Mask = self.known & other.known & (self.there == other.there) & same
-        return found
+        """Mask the rows that are known and equal in both, or known and absent in both."""
+        equal_rows = (self.values == other.values).all(axis=1) | ~self.there
+        mask: Mask = self.known & other.known & (self.there == other.there) & equal_rows
+        return mask
 
     def pick(self, mask: Mask, other: "Rows") -> "Rows":
-        """These where the mask is set, the others elsewhere."""
+        """Take these rows where the mask is set, the rows of `other` elsewhere."""
         return Rows(
             there=np.where(mask, self.there, other.there),
             known=np.where(mask, self.known, other.known),
@@ -87,7 +87,7 @@ class Rows:
         )
 
     def unless(self, unknown: Mask) -> "Rows":
-        """The same with some of them unknown."""
+        """Return the same rows with some of them unknown."""
         return Rows(there=self.there, known=self.known & ~unknown, values=self.values)
 
 
@@ -121,7 +121,7 @@ class _Versions:
         self.names = pair_columns(target, target, row_cache).names
 
     def parts(self) -> Iterator[_Part]:
-        """The rows that differ somewhere, a bounded number at a time."""
+        """List the rows that differ somewhere, a bounded number at a time."""
         moved = [column(moves, "id") for moves in self._moves]
         ids = pc.unique(pa.concat_arrays(moved)).sort()
         for start in range(0, len(ids), COMPARE_ROWS_MAX):
@@ -129,8 +129,8 @@ class _Versions:
 
     def _part(self, ids: pa.Array) -> _Part:
         positions = [pc.index_in(ids, value_set=column(moves, "id")) for moves in self._moves]
-        found = zip(self._moves, positions, strict=True)
-        before = [column(moves, "before").take(position) for moves, position in found]
+        lookups = zip(self._moves, positions, strict=True)
+        before = [column(moves, "before").take(position) for moves, position in lookups]
         target_at = pc.coalesce(*before)
         sides = [_Side(at=self._target, moved=_mark_all(ids), rows=target_at)]
         for at, moves, position in zip(self._others, self._moves, positions, strict=True):
@@ -151,26 +151,28 @@ class _Versions:
         shape = (len(target.rows), len(self.names))
         done: list[Rows] = []
         for number, side in enumerate(sides):
-            there = np.where(side.moved, side.is_there, target.is_there)
+            exists = np.where(side.moved, side.is_there, target.is_there)
             values = np.where(side.moved[:, None], np.full(shape, -1), np.zeros(shape, int))
             for other, rows in zip(sides[:number], done, strict=True):
                 self._share(side, values, other, rows.values)
             values[values < 0] = number
-            known = np.ones(len(there), dtype=bool)
-            done.append(Rows(there=there, known=known, values=values))
+            is_known = np.ones(len(exists), dtype=bool)
+            done.append(Rows(there=exists, known=is_known, values=values))
         return done
 
     def _share(self, side: "_Side", values: Classes, other: "_Side", classes: Classes) -> None:
         """Take over the classes of values that are equal in an earlier version."""
         open_rows = (values < 0).any(axis=1)
-        both = open_rows & side.moved & side.is_there & other.moved & other.is_there
-        at = np.flatnonzero(both)
+        in_both = open_rows & side.moved & side.is_there & other.moved & other.is_there
+        at = np.flatnonzero(in_both)
         if not len(at) or side.at is None or other.at is None:
             return
         pair = pair_columns(
             self._tables.open(other.at), self._tables.open(side.at), self._row_cache
         )
-        differing = pair.matrix(other.rows.filter(pa.array(both)), side.rows.filter(pa.array(both)))
+        differing = pair.matrix(
+            other.rows.filter(pa.array(in_both)), side.rows.filter(pa.array(in_both))
+        )
         for position, name in enumerate(self.names):
             if name in pair.names:
                 alike = at[~differing[:, pair.names.index(name)]]
@@ -188,9 +190,9 @@ class _Side:
 
     @property
     def is_there(self) -> Mask:
-        """Whether there is a row, for those that moved."""
-        there: Mask = self.rows.is_valid().to_numpy(False)
-        return there
+        """A mask of the rows that exist, valid for rows that moved."""
+        mask: Mask = self.rows.is_valid().to_numpy(False)
+        return mask
 
 
 def _mark_all(ids: pa.Array) -> Mask:
@@ -209,7 +211,7 @@ class _Reading:
     granularity: Granularity
 
     def base(self, node: Node) -> Rows:
-        """The rows of a base."""
+        """Read the rows of a base."""
         match node:
             case Stored():
                 return self._stored(node.commit)
@@ -217,7 +219,7 @@ class _Reading:
                 left, right = self.base(node.left), self.base(node.right)
                 return fold(left, right, self.base(node.shared), self.granularity)
             case Recovered():
-                return recover([self._read_testimony(one) for one in node.witnesses])
+                return recover([self._read_testimony(witness) for witness in node.witnesses])
 
     def _stored(self, commit: CommitId) -> Rows:
         entry = self.relation.parts[commit]
@@ -231,20 +233,22 @@ class _Reading:
             agreed=self._mask_agreed(dict(witness.agreed)),
         )
 
-    def _mask_agreed(self, agreed: Mapping[TableKey, tuple[str, ...] | None]) -> "Mask | None":
-        ids = agreed.get(self.relation.table_key, ())
+    def _mask_agreed(
+        self, ids_by_table: Mapping[TableKey, tuple[str, ...] | None]
+    ) -> "Mask | None":
+        ids = ids_by_table.get(self.relation.table_key, ())
         if ids is None:
             return None
-        found: Mask = pc.is_in(self.part.ids, value_set=pa.array(ids, pa.string())).to_numpy(False)
-        return found
+        mask: Mask = pc.is_in(self.part.ids, value_set=pa.array(ids, pa.string())).to_numpy(False)
+        return mask
 
 
 def fold(left: Rows, right: Rows, shared: Rows, granularity: Granularity) -> Rows:
-    """Merge rows of two states over what they share; where they disagree the row is unknown."""
+    """Merge the rows of two states over their shared state; a row in which they disagree is unknown."""
     by_left, by_right = left.equal(shared), right.equal(shared)
-    agreed = left.equal(right)
+    equal_rows = left.equal(right)
     merged = right.pick(by_left, left)
-    unknown = ~(by_left | by_right | agreed)
+    unknown = ~(by_left | by_right | equal_rows)
     if granularity is Granularity.PROPERTY:
         mixed, clashing = _merge_properties(left, right, shared)
         mixable = unknown & left.there & right.there & shared.there & ~clashing
@@ -263,9 +267,9 @@ def _merge_properties(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testimony:
-    """What a merge shows of a state that it brought; `agreed` marks rows that both had changed in the same way.
+    """The evidence of a merge about a state that it brought; `agreed` marks rows that both had changed in the same way.
 
-    None when these are not known.
+    `agreed` is None when these rows are not known.
     """
 
     shared: Rows
@@ -274,54 +278,55 @@ class Testimony:
     agreed: "Mask | None"
 
     def rows(self) -> Rows:
-        """The state: what the merge changed is as it left it, a row on which both agreed as the first parent had it,
-        all else as both shared it.
+        """Rebuild the rows of the state.
 
-        Where it is not known on which rows both agreed, one that the first parent had changed is unknown.
+        A row that the merge changed is as the merge left it, and a row on which both agreed is as the first parent had it.
+        All other rows are as both shared them. If the agreed rows are not known, a row that the first parent had changed is
+        unknown.
         """
         untouched = self.before.equal(self.after)
         values = np.where(
             self.before.values == self.after.values, self.shared.values, self.after.values
         )
         mixed = Rows(there=self.after.there, known=self.after.known, values=values)
-        both = self.before.there & self.after.there & self.shared.there & self.shared.known
-        changed = mixed.pick(both, self.after)
-        known = self.before.known & self.after.known
-        found = self.shared.pick(untouched, changed).unless(self._mask_doubtful() | ~known)
-        return found if self.agreed is None else self.before.pick(untouched & self.agreed, found)
+        in_all = self.before.there & self.after.there & self.shared.there & self.shared.known
+        changed = mixed.pick(in_all, self.after)
+        is_known = self.before.known & self.after.known
+        rows = self.shared.pick(untouched, changed).unless(self._mask_doubtful() | ~is_known)
+        return rows if self.agreed is None else self.before.pick(untouched & self.agreed, rows)
 
     def _mask_doubtful(self) -> Mask:
-        """Rows and properties that the first parent had changed and the merge left alone."""
+        """Mask the rows that the first parent had changed, as a whole or in properties, and the merge left alone."""
         if self.agreed is not None:
             return np.zeros(len(self.shared.there), dtype=bool)
-        alone = self.before.values == self.after.values
-        properties = (alone & (self.before.values != self.shared.values)).any(axis=1)
-        there = self.before.there & self.after.there & self.shared.there
+        unchanged = self.before.values == self.after.values
+        properties = (unchanged & (self.before.values != self.shared.values)).any(axis=1)
+        in_all = self.before.there & self.after.there & self.shared.there
         rows = self.before.equal(self.after) & ~self.before.equal(self.shared)
-        found: Mask = rows | (there & properties)
-        return found
+        mask: Mask = rows | (in_all & properties)
+        return mask
 
     def ruled_out(self, rows: Rows) -> Mask:
-        """Where the state is surely not as these rows are."""
-        known = self.before.known & self.after.known & self.shared.known & rows.known
+        """Mask the rows in which the state surely differs from these rows."""
+        is_known = self.before.known & self.after.known & self.shared.known & rows.known
         untouched = self.before.equal(self.after)
         options = self.shared.equal(rows) | self.before.equal(rows)
-        found: Mask = known & untouched & ~options
-        return found
+        mask: Mask = is_known & untouched & ~options
+        return mask
 
 
 def recover(testimonies: Sequence[Testimony]) -> Rows:
-    """Put a state together from the merges that brought it: what one of them leaves open, another may show."""
-    found = testimonies[0].rows()
-    for one in testimonies[1:]:
-        rows = one.rows()
-        found = found.pick(found.known, rows)
-    for one in testimonies:
+    """Put a state together from the merges that brought it: one merge may show a row that another leaves open."""
+    state = testimonies[0].rows()
+    for testimony in testimonies[1:]:
+        rows = testimony.rows()
+        state = state.pick(state.known, rows)
+    for testimony in testimonies:
         for other in testimonies:
-            # Of its two options, one that another merge rules out leaves the other.
-            shared = other.ruled_out(one.before) & one.before.equal(one.after)
-            found = found.pick(found.known | ~shared, one.shared)
-    return found
+            # A row has two options; if another merge rules out one of them, the other holds.
+            shared = other.ruled_out(testimony.before) & testimony.before.equal(testimony.after)
+            state = state.pick(state.known | ~shared, testimony.shared)
+    return state
 
 
 # ---- the merge
@@ -336,35 +341,39 @@ def _decide(
 ) -> Resolution:
     base = _Reading(part=part, relation=relation, granularity=granularity).base(node)
     source, target = part.rows[relation.source.at], part.rows[relation.target.at]
-    same, by_target = source.equal(target), target.equal(base)
-    open_rows = ~same & ~source.equal(base)
-    taken, clashing = open_rows & by_target, open_rows & ~by_target
-    agreed: pa.Array | None = part.ids.filter(pa.array(same & ~by_target))
+    equal_rows, by_target = source.equal(target), target.equal(base)
+    open_rows = ~equal_rows & ~source.equal(base)
+    from_source, clashing = open_rows & by_target, open_rows & ~by_target
+    agreed_ids: pa.Array | None = part.ids.filter(pa.array(equal_rows & ~by_target))
     triples = _triples(part)
     mixed, source_changed = np.zeros_like(clashing), np.zeros_like(source.values, dtype=bool)
-    apart = source.values != target.values
+    differing = source.values != target.values
     if granularity is Granularity.PROPERTY:
         source_changed, target_changed = source.values != base.values, target.values != base.values
-        whole = clashing & base.known & base.there & source.there & target.there
-        fitting = whole & ~(source_changed & target_changed & apart).any(axis=1)
-        mixed = fitting & (source_changed & apart).any(axis=1)
-        agreed = None if (source_changed & target_changed & ~apart)[whole].any() else agreed
-        apart = np.where(whole[:, None], source_changed & target_changed & apart, apart)
+        in_all = clashing & base.known & base.there & source.there & target.there
+        fitting = in_all & ~(source_changed & target_changed & differing).any(axis=1)
+        mixed = fitting & (source_changed & differing).any(axis=1)
+        agreed_ids = (
+            None if (source_changed & target_changed & ~differing)[in_all].any() else agreed_ids
+        )
+        differing = np.where(
+            in_all[:, None], source_changed & target_changed & differing, differing
+        )
         clashing = clashing & ~fitting
-    comes, stays = taken & source.there, target.there
+    is_written, in_target = from_source & source.there, target.there
     rows = AddressedRows(
         source=relation.source.at,
         target=relation.target.at,
-        new=part.source_at.filter(pa.array(comes & ~stays)),
-        changed=_list_changed(triples.filter(pa.array(comes & stays))),
+        new=part.source_at.filter(pa.array(is_written & ~in_target)),
+        changed=_list_changed(triples.filter(pa.array(is_written & in_target))),
         mixed=mark_mixed(triples.filter(pa.array(mixed)), source_changed[mixed]),
         properties=names,
-        removed=triples.filter(pa.array(taken & ~source.there)).select(REMOVED.names),
+        removed=triples.filter(pa.array(from_source & ~source.there)).select(REMOVED.names),
     )
     return Resolution(
         rows=rows,
-        clashes=tuple(_find_clashes(triples, base, source, target, clashing, apart, names)),
-        agreed=agreed,
+        clashes=tuple(_find_clashes(triples, base, source, target, clashing, differing, names)),
+        agreed=agreed_ids,
     )
 
 
@@ -384,43 +393,43 @@ def _find_clashes(
     source: Rows,
     target: Rows,
     clashing: Mask,
-    apart: Mask,
+    differing: Mask,
     names: tuple[str, ...],
 ) -> Iterator[Clash]:
-    both = source.there & target.there
-    fresh = base.known & ~base.there
+    in_both = source.there & target.there
+    is_new = base.known & ~base.there
     kinds = {
-        ConflictKind.DIVERGENT_INSERT: both & fresh,
-        ConflictKind.DIVERGENT_UPDATE: both & ~fresh,
-        ConflictKind.DELETE_VS_UPDATE: ~both,
+        ConflictKind.DIVERGENT_INSERT: in_both & is_new,
+        ConflictKind.DIVERGENT_UPDATE: in_both & ~is_new,
+        ConflictKind.DELETE_VS_UPDATE: ~in_both,
     }
-    for kind, chosen in kinds.items():
-        rows = clashing & chosen
+    for kind, of_kind in kinds.items():
+        rows = clashing & of_kind
         if rows.any():
-            there = kind is not ConflictKind.DELETE_VS_UPDATE
+            has_values = kind is not ConflictKind.DELETE_VS_UPDATE
             yield Clash(
                 kind=kind,
                 rows=triples.filter(pa.array(rows)),
-                properties=apart[rows] if there else np.zeros((rows.sum(), 0), bool),
-                names=names if there else (),
+                properties=differing[rows] if has_values else np.zeros((rows.sum(), 0), bool),
+                names=names if has_values else (),
             )
 
 
 def _join(
     parts: Sequence[Resolution], relation: TableRelation, names: tuple[str, ...]
 ) -> Resolution:
-    moved = [one.rows for one in parts]
+    row_parts = [part.rows for part in parts]
     rows = AddressedRows(
         source=relation.source.at,
         target=relation.target.at,
-        new=pa.concat_arrays([pa.array([], pa.uint64()), *(one.new for one in moved)]),
-        changed=pa.concat_tables([CHANGED.empty_table(), *(one.changed for one in moved)]),
-        mixed=pa.concat_tables([MIXED.empty_table(), *(one.mixed for one in moved)]),
+        new=pa.concat_arrays([pa.array([], pa.uint64()), *(part.new for part in row_parts)]),
+        changed=pa.concat_tables([CHANGED.empty_table(), *(part.changed for part in row_parts)]),
+        mixed=pa.concat_tables([MIXED.empty_table(), *(part.mixed for part in row_parts)]),
         properties=names,
-        removed=pa.concat_tables([REMOVED.empty_table(), *(one.removed for one in moved)]),
+        removed=pa.concat_tables([REMOVED.empty_table(), *(part.removed for part in row_parts)]),
     )
     return Resolution(
         rows=rows,
-        clashes=tuple(clash for one in parts for clash in one.clashes),
-        agreed=join_agreed(one.agreed for one in parts),
+        clashes=tuple(clash for part in parts for clash in part.clashes),
+        agreed=join_agreed(part.agreed for part in parts),
     )

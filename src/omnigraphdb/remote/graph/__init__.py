@@ -5,11 +5,12 @@ from typing import Any
 
 from omnigraphdb.api.query_results import QueryResult
 from omnigraphdb.api.results import Commit, MutationResult
+from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.remote import decode, forms
 from omnigraphdb.remote.answers import ARROW
 from omnigraphdb.remote.arguments import spell_headers, spell_params
 from omnigraphdb.remote.checks import check_arguments
-from omnigraphdb.remote.graph.branching import Branching
 from omnigraphdb.remote.graph.changes import Changes
 from omnigraphdb.remote.graph.diffs import Diffs
 from omnigraphdb.remote.graph.maintenance import Maintenance
@@ -33,7 +34,7 @@ def connect(
 
 
 @check_arguments
-class RemoteGraph(Reads, Writes, Branching, Diffs, Changes, Maintenance):
+class RemoteGraph(Reads, Writes, TagVerbs, BranchVerbs, Diffs, Changes, Maintenance):
     """A served graph; safe to share between threads. Calls raise the errors that a graph at hand raises."""
 
     def on(self, branch: str) -> "RemoteGraph":

@@ -48,7 +48,7 @@ class Reads(Handle):
         at: str | int | Commit | None = None,
     ) -> QueryResult:
         """Run a read; the rows come as Arrow, so that their types arrive."""
-        body = self._call(source, name, params) | self._target(branch, at)
+        body = self._query_body(source, name, params) | self._target(branch, at)
         path = self._server.path("query")
         found = self._server.ask("POST", path, body=body, headers={"accept": ARROW}, writes=False)
         return decode.read_rows(found)
@@ -63,7 +63,7 @@ class Reads(Handle):
         at: str | int | Commit | None = None,
     ) -> QueryStream:
         """Run a read whose rows come while they are consumed: Arrow batches, once."""
-        body = self._call(source, name, params) | self._target(branch, at)
+        body = self._query_body(source, name, params) | self._target(branch, at)
         batches = self._read_arrow("POST", self._server.path("query"), body=body)
         return decode.read_stream(next(batches), next(batches), batches)
 
@@ -78,7 +78,7 @@ class Reads(Handle):
         profile: bool = False,
     ) -> Explanation:
         """Show how the server runs a read: filters, indexes, memory; with `profile` run it and show rows and time."""
-        body = self._call(source, name, params) | self._target(branch, at)
+        body = self._query_body(source, name, params) | self._target(branch, at)
         path = self._server.path("query", "explain")
         body |= {"profile": profile}
         return self._server.post(path, forms.EXPLANATION, body, writes=False)

@@ -38,7 +38,7 @@ class Writes(Handle):
     ) -> MutationResult:
         """Run a mutation: one commit for all of its statements, or nothing; `dry_run` only counts and checks."""
         refuse_local(local)
-        body = self._call(source, name, params) | {"branch": self._branch_of(branch)}
+        body = self._query_body(source, name, params) | {"branch": self._branch_of(branch)}
         headers = spell_headers(idempotency_key, message)
         body |= {"dry_run": dry_run}
         return self._write(

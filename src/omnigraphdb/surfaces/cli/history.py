@@ -60,13 +60,16 @@ def branch_create(
     """
     with open_store(choose_graph(store), read_only=False, actor=actor) as graph:
         announce("branch create", graph)
-        made = graph.branch_create(name, from_branch=base, at=at, idempotency_key=key)
-        if json:
-            from omnigraphdb.api.wire import spell_branch_create
+        from omnigraphdb.api.verbs.branch import CREATE_BRANCH, BranchCreate
+        from omnigraphdb.api.verbs.call import Call
+        from omnigraphdb.api.verbs.verb import run_verb
 
-            say_json(spell_branch_create(graph.uri, base, made.name, actor))
+        asked = BranchCreate(name=name, source=base, at=at)
+        answer = run_verb(graph, CREATE_BRANCH, asked, Call(key=key))
+        if json:
+            say_json(answer.to_dict())
         else:
-            say(f"created branch {made.name} from {base}")
+            say(f"created branch {answer.name} from {base}")
 
 
 def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> None:
@@ -75,14 +78,15 @@ def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> Non
     Example: omnigraphdb branch list people.omni
     """
     with open_store(choose_graph(uri, store)) as graph:
-        found = graph.branches(compare=True)
-    if json:
-        from omnigraphdb.api.wire import spell_branches
+        from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
+        from omnigraphdb.api.verbs.verb import run_verb
 
-        say_json(spell_branches(found))
+        answer = run_verb(graph, LIST_BRANCHES, BranchesList(compare=True))
+    if json:
+        say_json(answer.to_dict())
         return
-    length = shorten_ids(one.head for one in found if one.head)
-    print_columns(_branch_row(one, length) for one in found)
+    length = shorten_ids(branch.head for branch in answer.details if branch.head)
+    print_columns(_branch_row(branch, length) for branch in answer.details)
 
 
 def _branch_row(branch: "BranchResult", length: int) -> list[str]:
@@ -134,11 +138,13 @@ def branch_delete(
     ask_consent("branch delete", uri, yes=yes, json=json)
     with open_store(uri, read_only=False, actor=actor) as graph:
         announce("branch delete", graph)
-        graph.branch_delete(name, idempotency_key=key)
-        if json:
-            from omnigraphdb.api.wire import spell_branch_delete
+        from omnigraphdb.api.verbs.branch import DELETE_BRANCH, BranchDelete
+        from omnigraphdb.api.verbs.call import Call
+        from omnigraphdb.api.verbs.verb import run_verb
 
-            say_json(spell_branch_delete(graph.uri, name, actor))
+        answer = run_verb(graph, DELETE_BRANCH, BranchDelete(name=name), Call(key=key))
+        if json:
+            say_json(answer.to_dict())
         else:
             say(f"deleted branch {name}")
 

@@ -1,11 +1,11 @@
 """`omnigraphdb branch merge`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraphdb.display import count_of
-from omnigraphdb.errors import MergeConflicts, OmniError
+from omnigraphdb.errors import MergeConflicts
 from omnigraphdb.ids import Granularity
 from omnigraphdb.surfaces.cli.address import (
     Actor,
@@ -25,7 +25,6 @@ from omnigraphdb.surfaces.cli.progress import watch
 
 if TYPE_CHECKING:
     from omnigraphdb.api.comparisons import MergeResult
-    from omnigraphdb.api.graph import Graph
 
 CONFLICTS_SHOWN_MAX = 50
 
@@ -90,30 +89,22 @@ def branch_merge(
                     message=message,
                     idempotency_key=key,
                     rejects=rejects,
+                    delete_branch=delete_branch,
                 )
         except MergeConflicts as error:
             _print_conflicts(error, json=json)
             suggest(f"omnigraphdb diff {into} {source} --store {where}   (what both sides changed)")
             raise typer.Exit(exit_code(error)) from error
-        body = result.to_dict()
-        if delete_branch and not dry_run:
-            body |= _delete(graph, source, into)
+        if result.branch_delete_error is not None:
+            note(
+                f"warning: branch {source} was merged but not deleted: {result.branch_delete_error}"
+            )
         if json:
-            say_json(body)
+            say_json(result.to_dict())
         else:
             _print_merge(result)
         if result.conflicts:
             raise typer.Exit(exit_code(MergeConflicts(result.conflicts, result.conflicts_total)))
-
-
-def _delete(graph: "Graph", name: str, target: str) -> dict[str, Any]:
-    """Delete the merged branch unless it was written since; a refusal is only a warning, because the merge is done."""
-    try:
-        graph.branch_delete(name, merged_into=target)
-    except OmniError as error:
-        note(f"warning: branch {name} was merged but not deleted: {error}")
-        return {"branch_deleted": False, "branch_delete_error": str(error)}
-    return {"branch_deleted": True}
 
 
 def _print_merge(result: "MergeResult") -> None:

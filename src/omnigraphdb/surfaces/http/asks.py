@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from omnigraphdb.api.rights import Verb, list_actions, required_rights
+from omnigraphdb.api.rights import CallKind, list_actions, required_rights
 from omnigraphdb.compile.check import choose
 from omnigraphdb.engine.history.pages import read_compared
 from omnigraphdb.errors import NotFound, NotFoundError, OmniError, UserInputError
@@ -19,7 +19,9 @@ from omnigraphdb.surfaces.http.reads import read_point
 Asks = Callable[[Call], Iterator[Ask]]
 
 
-def ask_rights(verb: Verb, hidden: Refusal | None = None, **arguments: str | None) -> Iterator[Ask]:
+def ask_rights(
+    verb: CallKind, hidden: Refusal | None = None, **arguments: str | None
+) -> Iterator[Ask]:
     """Ask for the rights of a verb."""
     for right in required_rights(verb, served=True, **arguments):
         scope = ResourceScope(
@@ -30,12 +32,12 @@ def ask_rights(verb: Verb, hidden: Refusal | None = None, **arguments: str | Non
 
 def ask_read(call: Call) -> Iterator[Ask]:
     """A read of a branch, or of a point in its history."""
-    yield from _ask_point(call, Verb.READ)
+    yield from _ask_point(call, CallKind.READ)
 
 
 def ask_export(call: Call) -> Iterator[Ask]:
     """An export of a branch, or of a point in its history."""
-    yield from _ask_point(call, Verb.EXPORT)
+    yield from _ask_point(call, CallKind.EXPORT)
 
 
 def ask_mutate(call: Call) -> Iterator[Ask]:
@@ -48,7 +50,7 @@ def ask_mutate(call: Call) -> Iterator[Ask]:
 def _ask_mutate(call: Call, text: str, name: str | None) -> Iterator[Ask]:
     branch = _normal(call.given("branch"))
     returned = branch if _returns_rows(call, text, name) else None
-    yield from ask_rights(Verb.MUTATE, branch=branch, returned=returned)
+    yield from ask_rights(CallKind.MUTATE, branch=branch, returned=returned)
 
 
 def _returns_rows(call: Call, text: str, name: str | None) -> bool:
@@ -77,52 +79,23 @@ def ask_ingest(call: Call) -> Iterator[Ask]:
 def _ask_load(call: Call, base: str | None) -> Iterator[Ask]:
     branch = _normal(call.given("branch"))
     made = branch if call.place.graph.guard.makes_branch(branch, base) else None
-    yield from ask_rights(Verb.LOAD, branch=branch, base=base, made=made)
-
-
-def ask_create(call: Call) -> Iterator[Ask]:
-    """A new branch."""
-    source, target = _normal(call.given("from")), _normal(call.given("name"))
-    yield from ask_rights(Verb.CREATE_BRANCH, source=source, target=target, author=source)
-
-
-def ask_delete(call: Call) -> Iterator[Ask]:
-    """The end of a branch; whoever asks whether it is merged reads the other branch."""
-    into = call.text("merged_into")
-    merged_into = None if into is None else _normal(into)
-    target = _normal(call.path["branch"])
-    yield from ask_rights(Verb.DELETE_BRANCH, target=target, merged_into=merged_into)
-
-
-def ask_merge(call: Call) -> Iterator[Ask]:
-    """A merge of one branch into another."""
-    yield from _ask_pair(call, Verb.MERGE)
-
-
-def ask_preview(call: Call) -> Iterator[Ask]:
-    """A look at a merge: both of its branches are read."""
-    yield from _ask_pair(call, Verb.PREVIEW_MERGE)
-
-
-def _ask_pair(call: Call, verb: Verb) -> Iterator[Ask]:
-    source, target = _normal(call.given("source")), _normal(call.given("target"))
-    yield from ask_rights(verb, source=source, target=target)
+    yield from ask_rights(CallKind.LOAD, branch=branch, base=base, made=made)
 
 
 def ask_schema(_call: Call) -> Iterator[Ask]:
     """A change of the schema."""
-    yield from ask_rights(Verb.APPLY_SCHEMA)
+    yield from ask_rights(CallKind.APPLY_SCHEMA)
 
 
 def ask_graphs(_call: Call) -> Iterator[Ask]:
     """The list of graphs."""
-    yield from ask_rights(Verb.LIST_GRAPHS)
+    yield from ask_rights(CallKind.LIST_GRAPHS)
 
 
 def ask_query(call: Call) -> Iterator[Ask]:
     """A stored query: the right to run it, then the right to what it does."""
     name = call.path["name"]
-    yield from ask_rights(Verb.INVOKE_QUERY, unknown_query, query=name)
+    yield from ask_rights(CallKind.INVOKE_QUERY, unknown_query, query=name)
     stored = call.place.queries
     if stored is None or name not in stored.by_name:
         raise unknown_query()
@@ -136,7 +109,7 @@ def ask_commit(call: Call) -> Iterator[Ask]:
     """A commit, which is read on the branch that made it; one of a branch that may not be read is unknown."""
     name = call.path["commit"]
     yield from ask_rights(
-        Verb.READ, lambda: commit_not_found(name), branch=find_commit_branch(call, name)
+        CallKind.READ, lambda: commit_not_found(name), branch=find_commit_branch(call, name)
     )
 
 
@@ -146,7 +119,7 @@ def ask_commits(call: Call) -> Iterator[Ask]:
     since = call.text("since")
     if since is not None and parse_moment(since) is None:
         author = find_commit_branch(call, since)
-        yield from ask_rights(Verb.READ, lambda: commit_not_found(since), branch=author)
+        yield from ask_rights(CallKind.READ, lambda: commit_not_found(since), branch=author)
 
 
 def ask_diff(call: Call) -> Iterator[Ask]:
@@ -168,7 +141,7 @@ def ask_drawn_diff(call: Call) -> Iterator[Ask]:
 def ask_log(call: Call) -> Iterator[Ask]:
     """Every branch that is named; without one those that may be read are shown."""
     for name in call.texts("branch") or ():
-        yield from ask_rights(Verb.READ, branch=_normal(name))
+        yield from ask_rights(CallKind.READ, branch=_normal(name))
 
 
 def _list_branches(call: Call) -> tuple[str, ...]:
@@ -185,7 +158,7 @@ def _ask_states(call: Call, ends: Sequence[str], branches: tuple[str, ...]) -> I
     for name, author in zip(ends, authors, strict=True):
         if author is None or not call.may_read(author):
             yield from _ask_unknown_state(call, name, author, branches)
-    yield from ask_rights(Verb.COMPARE, base=authors[0], head=authors[-1])
+    yield from ask_rights(CallKind.COMPARE, base=authors[0], head=authors[-1])
 
 
 def _find_state_branch(call: Call, name: str, branches: tuple[str, ...]) -> str | None:
@@ -199,10 +172,10 @@ def _ask_unknown_state(
     call: Call, name: str, author: str | None, branches: tuple[str, ...]
 ) -> Iterator[Ask]:
     """A state that is not there, or that may not be read: both are decided by the name, then they are unknown."""
-    yield from ask_rights(Verb.READ, branch=name)
+    yield from ask_rights(CallKind.READ, branch=name)
     readable = [one for one in branches if call.may_read(one)]
     yield from ask_rights(
-        Verb.READ,
+        CallKind.READ,
         lambda: NotFound("branch or commit", name, known=readable, hint=SPELL_COMMIT),
         branch=author,
     )
@@ -216,7 +189,7 @@ def _normal(name: str | None) -> str:
     return branch_name(MAIN if name is None else name, "policy")
 
 
-def _ask_point(call: Call, verb: Verb) -> Iterator[Ask]:
+def _ask_point(call: Call, verb: CallKind) -> Iterator[Ask]:
     """The branch of a read; of a point in its history the branch that made it, and a hidden one is unknown."""
     branch, snapshot, at = _normal(call.given("branch")), call.given("snapshot"), call.given("at")
     named = at if snapshot is None else snapshot

@@ -1,6 +1,6 @@
 """The description of the served routes as OpenAPI 3.1."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
@@ -67,7 +67,7 @@ def _add(paths: dict[str, Schema], path: str, route: Route, operation: str, secu
     body: Schema = {
         "operationId": operation,
         "summary": route.summary,
-        "parameters": [_describe_name(name) for name in names]
+        "parameters": [_describe_name(name, {**route.names, **_NAMES}) for name in names]
         + [_describe_param(param) for param in route.params]
         + ([_CONDITION] if route.conditional else [])
         + ([_KEY] if route.writes else [])
@@ -123,7 +123,7 @@ _BYTES: Final = {"type": "string", "format": "binary"}
 """Lines of JSON too: a client that was made from the description would quote a plain text."""
 
 
-def _describe_name(name: str) -> Schema:
+def _describe_name(name: str, texts: Mapping[str, str]) -> Schema:
     schema: Schema = {"type": "string", "minLength": 1}
     if name == "graph_id":
         schema = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
@@ -131,7 +131,7 @@ def _describe_name(name: str) -> Schema:
         "name": name,
         "in": "path",
         "required": True,
-        "description": _NAMES[name],
+        "description": texts[name],
         "schema": schema,
     }
 

@@ -11,7 +11,7 @@ from omnigraphdb.api.graph import Graph
 from omnigraphdb.api.lookups import look_up
 from omnigraphdb.api.query_results import QueryResult, QueryStream
 from omnigraphdb.api.results import Commit, RecoveryAudit
-from omnigraphdb.api.wire import spell_branches, spell_commits
+from omnigraphdb.api.wire import spell_commits
 from omnigraphdb.engine.history.feed import decode_token, encode_token
 from omnigraphdb.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
 from omnigraphdb.ids import MAIN, RECOVERY_ACTOR
@@ -44,11 +44,6 @@ def read_point(text: str | None) -> str | int | None:
 def schema(call: Call) -> Reply:
     """Show the schema text."""
     return reply_json({"schema_source": call.place.graph.schema_source})
-
-
-def branches(call: Call) -> Reply:
-    """List the branches."""
-    return reply_json(spell_branches(call.place.graph.branches(compare=True, shows=call.may_read)))
 
 
 def jobs(call: Call) -> Reply:

@@ -1,11 +1,11 @@
 """Routes: which method and path call which handler, and what the gates and the description need to know of it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
-from omnigraphdb.api.rights import Verb, list_actions
+from omnigraphdb.api.rights import CallKind, list_actions
 from omnigraphdb.errors import MethodNotAllowed, NotFound, OmniError
 from omnigraphdb.policy.actions import PolicyAction
 from omnigraphdb.surfaces.http.calls import Call, Param
@@ -39,7 +39,7 @@ class Route:
     operation: str
     summary: str
     handler: Handler
-    verb: Verb | None = None
+    verb: CallKind | None = None
     """What the route does in the eyes of a policy; None: everyone may."""
     asks: Callable[[Call], Iterable[Ask]] | None = None
     """The rights of the verb that are asked for when the branches of the request are known."""
@@ -52,6 +52,8 @@ class Route:
     body_kind: BodyKind = BodyKind.NONE
     body: Any = None
     params: tuple[Param, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the names in the path, where the description does not know them."""
     conditional: bool = False
     answer: Any = None
     media: tuple[str, ...] = (JSON,)

@@ -114,12 +114,15 @@ def reference(shape: Any) -> Schema:
 
 
 _COMPONENTS: Final = {
+    "BranchCreated": "BranchCreateOutput",
+    "BranchDeleted": "BranchDeleteOutput",
     "DrawnCommit": "DrawnCommit",
     "LogDrawing": "LogGraphOutput",
     "RecoveryAudit": "RecoveryOutput",
     "ValueDescriptor": "ParamOutput",
     "Step": "SchemaStep",
     "TableOutcome": "TableOutcome",
+    "MergeResult": "BranchMergeOutput",
     "MutationResult": "ChangeOutput",
     "LoadResult": "LoadOutput",
     "SchemaApplyResult": "SchemaApplyOutput",

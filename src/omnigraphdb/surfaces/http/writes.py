@@ -4,16 +4,12 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-from omnigraphdb.api.rights import Verb
 from omnigraphdb.api.stored_queries import StoredQueries, StoredQuery
-from omnigraphdb.api.wire import spell_branch_create, spell_branch_delete
-from omnigraphdb.errors import NotFound, OmniError, UserInputError
+from omnigraphdb.errors import NotFound, UserInputError
 from omnigraphdb.ids import MAIN, LoadMode
 from omnigraphdb.policy import PolicyAction, ResourceScope
-from omnigraphdb.surfaces.http.asks import ask_rights
 from omnigraphdb.surfaces.http.calls import Call
 from omnigraphdb.surfaces.http.gate import Ask, unknown_query
-from omnigraphdb.surfaces.http.hiding import hide_unreadable
 from omnigraphdb.surfaces.http.reads import (
     read_target,
     reply_rows,
@@ -113,66 +109,6 @@ def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
             raise
         raise NotFound("branch", error.name, hint="pass `from` to create it") from error
     return reply_write(call.name_graph(done.to_dict()))
-
-
-# ---- branches
-
-
-def create_branch(call: Call) -> Reply:
-    """Create a branch."""
-    graph, name = call.place.graph, call.body["name"]
-    base = _name_branch(call.body, "from")
-    made = graph.branch_create(name, from_branch=base, actor=call.actor, idempotency_key=call.key)
-    shown = spell_branch_create(graph.uri, base, made.name, call.actor)
-    return reply_json(call.name_graph(shown))
-
-
-def delete_branch(call: Call) -> Reply:
-    """Delete a branch."""
-    graph, name = call.place.graph, call.path["branch"]
-    into = call.text("merged_into")
-    graph.branch_delete(name, merged_into=into, actor=call.actor, idempotency_key=call.key)
-    return reply_json(call.name_graph(spell_branch_delete(graph.uri, name, call.actor)))
-
-
-def merge_branches(call: Call) -> Reply:
-    """Merge a branch into another, and delete it afterwards if asked to."""
-    body, graph = call.body, call.place.graph
-    source = body["source"]
-    done = graph.merge(
-        source,
-        into=_name_branch(body, "target"),
-        actor=call.actor,
-        message=call.message,
-        spark=False,
-        idempotency_key=call.key,
-        if_commit=call.if_commit,
-    )
-    shown = done.to_dict()
-    if body.get("delete_branch"):
-        shown |= _delete_merged(call, source, done.target)
-    return reply_write(shown)
-
-
-def _delete_merged(call: Call, name: str, target: str) -> dict[str, Any]:
-    """Delete the merged branch unless it was written since; a refusal is told beside the merge, which is done."""
-    try:
-        for ask in ask_rights(Verb.DELETE_BRANCH, target=name.strip()):
-            call.require(ask)
-        call.place.graph.branch_delete(name, merged_into=target, actor=call.actor)
-    except OmniError as error:
-        shown = call.hide_address(hide_unreadable(error, call.may_read, name))
-        return {"branch_deleted": False, "branch_delete_error": str(shown)}
-    return {"branch_deleted": True, "branch_delete_error": None}
-
-
-def preview_merge(call: Call) -> Reply:
-    """Show what a merge would do, and its conflicts."""
-    body = call.body
-    found = call.place.graph.merge(
-        body["source"], into=_name_branch(body, "target"), dry_run=True, spark=False
-    )
-    return reply_json(found.to_dict())
 
 
 # ---- schema

@@ -6,6 +6,7 @@ from typing import Any, Final, TypedDict
 from urllib.parse import quote
 
 from omnigraphdb.api import wire
+from omnigraphdb.api.verbs.branch import BRANCH_VERBS, PREVIEW_MERGE
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
 from omnigraphdb.errors import OmniError
 from omnigraphdb.remote import forms
@@ -15,12 +16,15 @@ from omnigraphdb.surfaces.mcp.backend import Request, Right
 from omnigraphdb.surfaces.mcp.tools import STORED_RUN
 
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
+    **{
+        verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
+        for verb in BRANCH_VERBS
+    },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
     "snapshot": ("GET", "/snapshot", wire.SnapshotOutput),
     "query": ("POST", "/query", wire.ReadOutput),
     "getSchema": ("GET", "/schema", wire.SchemaOutput),
-    "listBranches": ("GET", "/branches", wire.BranchListOutput),
     "listCommits": ("GET", "/commits", wire.CommitListOutput),
     "getCommit": ("GET", "/commits/{commit}", Commit),
     "listCommitChanges": ("GET", "/commits/{commit}/changes", wire.CommitChangesOutput),
@@ -28,13 +32,9 @@ _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     "diff": ("GET", "/diff", wire.DiffOutput),
     "mutate": ("POST", "/mutate", MutationResult),
     "load": ("POST", "/load", LoadResult),
-    "createBranch": ("POST", "/branches", wire.BranchCreateOutput),
-    "deleteBranch": ("DELETE", "/branches/{branch}", wire.BranchDeleteOutput),
-    "mergeBranches": ("POST", "/branches/merge", wire.BranchMergeOutput),
-    "previewMerge": ("POST", "/branches/merge/preview", wire.MergePreviewOutput),
     "invokeQuery": ("POST", "/queries/{name}", wire.InvokeOutput),
 }
-_READS_BY_POST: Final = frozenset({"query", "previewMerge"})
+_READS_BY_POST: Final = frozenset({"query", PREVIEW_MERGE.endpoint.operation})
 _OF_SERVER: Final = frozenset({"health", "listGraphs"})
 MESSAGE: Final = "omnigraph-message"
 """The header that carries the message of a commit."""

@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final
 
-from omnigraphdb.api.rights import Verb, list_actions
+from omnigraphdb.api.rights import CallKind, list_actions
 from omnigraphdb.errors import UserInputError, did_you_mean, shorten, suggestion
 from omnigraphdb.policy.actions import PolicyAction
 from omnigraphdb.surfaces.mcp.backend import Request, Right
@@ -203,11 +203,11 @@ _FILTERS: Final[Mapping[str, Schema]] = {
 }
 
 
-def _needs(verb: Verb, *, writes: bool = True) -> tuple[Right, ...]:
+def _needs(verb: CallKind, *, writes: bool = True) -> tuple[Right, ...]:
     return tuple(Right(action=PolicyAction(one), writes=writes) for one in list_actions(verb))
 
 
-_READ: Final = _needs(Verb.READ, writes=False)
+_READ: Final = _needs(CallKind.READ, writes=False)
 
 
 BUILT_IN: Final[Sequence[Tool]] = (
@@ -260,7 +260,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         name="graphs_list",
         operation="listGraphs",
         description="List the graphs of the server.",
-        needs=_needs(Verb.LIST_GRAPHS, writes=False),
+        needs=_needs(CallKind.LIST_GRAPHS, writes=False),
     ),
     Tool(
         name="commits_list",
@@ -319,7 +319,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         description="Insert, update or delete in one commit, or not at all: "
         "`query name($n: String) { insert Type { key: $n } }`, `update Type set { prop: 1 } where key = $n`, "
         "`delete Type where key = $n`.",
-        needs=_needs(Verb.MUTATE),
+        needs=_needs(CallKind.MUTATE),
         properties={
             "query": _TEXT | {"description": "The text of the mutation."},
             "name": _NAME,
@@ -335,7 +335,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         operation="load",
         description='Load many entities in one commit. `data` holds one JSON object per line: {"type": "Person", "data": '
         '{"name": "Ada"}} or {"edge": "Knows", "from": "Ada", "to": "Bo", "data": {}}.',
-        needs=_needs(Verb.LOAD),
+        needs=_needs(CallKind.LOAD),
         properties={
             "data": _TEXT | {"description": "JSON lines."},
             "branch": BRANCH,
@@ -353,7 +353,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         name="branches_create",
         operation="createBranch",
         description="Create a branch: a copy of another to work on, which costs nothing.",
-        needs=_needs(Verb.CREATE_BRANCH),
+        needs=_needs(CallKind.CREATE_BRANCH),
         properties={
             "name": _TEXT,
             "from": _TEXT | {"description": "The branch to begin from; main unless given."},
@@ -364,7 +364,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         name="branches_delete",
         operation="deleteBranch",
         description="Delete a branch and what only it has.",
-        needs=_needs(Verb.DELETE_BRANCH),
+        needs=_needs(CallKind.DELETE_BRANCH),
         properties={"name": _TEXT},
         required=("name",),
         in_path={"name": "branch"},
@@ -375,7 +375,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         name="branches_merge",
         operation="mergeBranches",
         description="Merge a branch into another in one commit; conflicts are listed and nothing is merged.",
-        needs=_needs(Verb.MERGE),
+        needs=_needs(CallKind.MERGE),
         properties={
             "source": _TEXT,
             "target": _TEXT | {"description": "main unless given."},
@@ -421,7 +421,7 @@ def make_stored_tool(entry: Mapping[str, Any]) -> Tool:
     is_taken = name in {STORED_RUN, *(one.name for one in (*BUILT_IN, PROPOSE, STORED_LIST))}
     described = [entry.get("description") or f"Run the stored query {entry['name']}."]
     described += [entry["instruction"]] if entry.get("instruction") else []
-    inner = Verb.MUTATE if entry["mutation"] else Verb.READ
+    inner = CallKind.MUTATE if entry["mutation"] else CallKind.READ
     return Tool(
         name=f"stored_{name}" if is_taken else name,
         operation="invokeQuery",
