@@ -83,6 +83,8 @@ class Scope:
     taken: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     """The values that stages before left, by name."""
+    has_ties: bool = False
+    """Whether a stage keeps rows with the same entities apart by its values: no order is promised among them."""
 
     def fresh(self) -> str:
         name = f"{'abcdefghijklmnopqrstuvwxyz'[len(self.taken)]}"
@@ -574,7 +576,7 @@ def _grouped(draw: st.DrawFn, scope: Scope) -> str:
     order = draw(
         st.sampled_from(["", "order { t0 desc }", "order { t0 desc } limit 2", "limit $few"])
     )
-    return f"return {{ {', '.join(items)} }} {having} {order}"
+    return f"return {{ {', '.join(items)} }} {having} {'' if scope.has_ties else order}"
 
 
 # ---- stages, unions, any edge
@@ -669,7 +671,8 @@ def _stage(draw: st.DrawFn, scope: Scope, number: int) -> str:
     if mixed:
         names.append(f"n{number}t")
         items.append(f"type(${mixed[0]}) as {names[-1]}")
-    if draw(st.booleans()):
+    counts = draw(st.booleans())
+    if counts:
         names.append(f"n{number}c")
         counted = draw(st.sampled_from(sorted(scope.nodes)))
         items.append(f"count({draw(st.sampled_from(['', 'distinct ']))}${counted}) as {names[-1]}")
@@ -681,7 +684,9 @@ def _stage(draw: st.DrawFn, scope: Scope, number: int) -> str:
     if draw(st.integers(0, 3)) == 0:
         tested = draw(st.sampled_from([*names, *whole, keys[0]]))
         text += f" having {{ {tested} is not null }}"
-    if draw(st.booleans()):
+    is_ordered = draw(st.booleans()) and not scope.has_ties
+    scope.has_ties |= bool(names or whole) and (counts or bool(distinct))
+    if is_ordered:
         ways = [f"{key} {draw(st.sampled_from(['asc', 'desc']))}" for key in (*names, *keys)]
         text += f" order {{ {', '.join(ways)} }}"
         limit = draw(st.sampled_from(["", "limit 3", "limit 1", "limit 2 offset 1"]))
@@ -706,4 +711,5 @@ def _left(draw: st.DrawFn, scope: Scope) -> str:
         shown += [f"case when {word} is null then 0 else 1 end", f"coalesce({word}, {word})"]
     items = ", ".join(f"{item} as c{place}" for place, item in enumerate(shown))
     order = draw(st.sampled_from(["", "", "order { c0 desc }", "order { c0 } limit 2"]))
+    order = "" if scope.has_ties else order
     return f"return {draw(st.sampled_from(['', 'distinct ']))}{{ {items} }} {order}"
