@@ -767,9 +767,10 @@ def _meant_order(
 
 
 def _place_of(expr: Any, row: Row, params: Mapping[str, object]) -> tuple[bool, Any]:
-    """Where a row stands by a key: an entity by its id, and then its type."""
+    """Place a row by a key: an entity by its id; equal ids are ties, which types break."""
     if isinstance(expr, EntityRef):
-        return id_order(row[expr.variable])
+        entity = row[expr.variable]
+        return null_first(None if entity is None else entity["id"])
     return null_first(value_of(expr, row, params))
 
 
@@ -842,7 +843,7 @@ def _meant_groups(
         expr = by_name[key.key] if isinstance(key.key, str) else key.key
         order = sorted(
             order,
-            key=lambda group, expr=expr: _group_order(key_of(expr, group)),  # type: ignore[misc]
+            key=lambda group, expr=expr: _value_order(key_of(expr, group)),  # type: ignore[misc]
             reverse=key.descending,
         )
     return [
@@ -888,6 +889,11 @@ def _key_of(expr: Any, row: Row, params: Mapping[str, object]) -> object:
 
 def _group_order(value: object) -> tuple[bool, Any]:
     return null_first((value.id, value.type) if isinstance(value, _Known) else value)
+
+
+def _value_order(value: object) -> tuple[bool, Any]:
+    """Place a group by a key: an entity by its id; equal ids are ties, which types break."""
+    return null_first(value.id if isinstance(value, _Known) else value)
 
 
 def _list_shown(read: CheckedRead | CheckedStage, rows: list[Row]) -> list[str]:

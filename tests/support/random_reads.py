@@ -671,8 +671,7 @@ def _stage(draw: st.DrawFn, scope: Scope, number: int) -> str:
     if mixed:
         names.append(f"n{number}t")
         items.append(f"type(${mixed[0]}) as {names[-1]}")
-    counts = draw(st.booleans())
-    if counts:
+    if draw(st.booleans()):
         names.append(f"n{number}c")
         counted = draw(st.sampled_from(sorted(scope.nodes)))
         items.append(f"count({draw(st.sampled_from(['', 'distinct ']))}${counted}) as {names[-1]}")
@@ -685,7 +684,7 @@ def _stage(draw: st.DrawFn, scope: Scope, number: int) -> str:
         tested = draw(st.sampled_from([*names, *whole, keys[0]]))
         text += f" having {{ {tested} is not null }}"
     is_ordered = draw(st.booleans()) and not scope.has_ties
-    scope.has_ties |= bool(names or whole) and (counts or bool(distinct))
+    scope.has_ties |= bool(names or whole)
     if is_ordered:
         ways = [f"{key} {draw(st.sampled_from(['asc', 'desc']))}" for key in (*names, *keys)]
         text += f" order {{ {', '.join(ways)} }}"
