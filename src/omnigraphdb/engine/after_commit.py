@@ -1,6 +1,6 @@
 """The steps after a commit: cached ids, index coverage, automatic maintenance, adjacency files.
 
-Mutate, load, merge and schema apply call them once each.
+Mutate, load, merge, assign and schema apply call them once each.
 """
 
 from typing import Any
