@@ -14,6 +14,7 @@ from omnigraphdb.api.branches import BranchList
 from omnigraphdb.api.comparisons import MergeResult
 from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
 from omnigraphdb.api.verbs.verb import run_verb
+from omnigraphdb.catalog.diff.steps import SchemaPlan
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult, SchemaApplyResult
 from tests.support.reference import OPENAPI, describe_served
 from tests.support.served import ADD, NAMES, PEOPLE, SCHEMA, make_graph, serving
@@ -80,7 +81,7 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
         fits(wire.CommitListOutput, wire.spell_commits(graph.commits(), None))
         graph.branch_delete("b")
         wider = SCHEMA.replace("age: I32?", "age: I64?  nick: String?")
-        fits(wire.SchemaPlanOutput, graph.schema_plan(wider).to_dict())
+        fits(SchemaPlan, graph.schema_plan(wider).to_dict())
         fits(
             SchemaApplyResult,
             graph.schema_apply(SCHEMA + "node Town { name: String }").to_dict(),

@@ -37,7 +37,6 @@ SHAPES: dict[str, Any] = {
     "Neighbourhood": wire.NeighbourhoodOutput,
     "Position": wire.PositionOutput,
     "QueryResult": wire.ReadOutput,
-    "SchemaPlan": wire.SchemaPlanOutput,
     "Scores": wire.ScoresOutput,
     "SparkScores": wire.ScoresOutput,
     "StoredQuery": wire.QueryCatalogEntry,

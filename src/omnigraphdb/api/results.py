@@ -5,6 +5,8 @@ from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from omnigraphdb.catalog.diff.steps import SchemaPlan as SchemaPlan
+from omnigraphdb.catalog.diff.steps import Step as Step
 from omnigraphdb.engine.jobs import Job as Job
 from omnigraphdb.engine.jobs import JobKind as JobKind
 from omnigraphdb.engine.jobs import JobState as JobState

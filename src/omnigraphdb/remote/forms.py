@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 from omnigraphdb.api import wire
 from omnigraphdb.api.comparisons import DiffPage
 from omnigraphdb.api.texts import schema_of
-from omnigraphdb.catalog.diff.steps import SchemaPlan, Step
 from omnigraphdb.catalog.resolve.schema import compile_schema
 from omnigraphdb.engine.jobs import Job
 from omnigraphdb.engine.results import (
@@ -15,7 +14,6 @@ from omnigraphdb.engine.results import (
     Commits,
     LoadResult,
     MutationResult,
-    SchemaApplyResult,
 )
 from omnigraphdb.remote import decode
 from omnigraphdb.remote.answers import Form
@@ -28,11 +26,6 @@ V = TypeVar("V")
 def form_value(cls: type[V]) -> Form[V]:
     """The form of a public value, which is declared at its fields."""
     return Form(cls, partial(from_dict, cls))
-
-
-def _read_plan(body: Body) -> SchemaPlan:
-    steps = tuple(from_dict(Step, step) for step in body["steps"])
-    return SchemaPlan(steps, tuple(body.get("warnings", ())))
 
 
 def _read_commits(body: Body) -> Commits:
@@ -58,8 +51,6 @@ QUERIES: Final[Form[list[dict[str, Any]]]] = Form(
     wire.QueryCatalogOutput, lambda body: body["queries"]
 )
 SCHEMA: Final[Form[str]] = Form(wire.SchemaOutput, lambda body: body["schema_source"])
-SCHEMA_APPLIED: Final = form_value(SchemaApplyResult)
-SCHEMA_PLAN: Final = Form(wire.SchemaPlanOutput, _read_plan)
 SNAPSHOT: Final[Form[Body]] = Form(wire.SnapshotOutput, _give)
 
 

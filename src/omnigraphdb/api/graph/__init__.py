@@ -18,6 +18,7 @@ from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
 from omnigraphdb.api.graph.writes import Writes
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.manifest.names import branch_name
 
@@ -34,6 +35,7 @@ class Graph(
     Reads,
     Exports,
     Writes,
+    SchemaVerbs,
     History,
     TagVerbs,
     BranchVerbs,

@@ -16,13 +16,12 @@ from omnigraphdb.api.arguments import (
 )
 from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.guard import Permission
-from omnigraphdb.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
+from omnigraphdb.api.results import Commit, LoadResult, MutationResult
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.snapshot import name_and_params
-from omnigraphdb.api.texts import schema_of, source_of
-from omnigraphdb.catalog.diff.steps import SchemaPlan
+from omnigraphdb.api.texts import source_of
 from omnigraphdb.engine.jobs import JobKind
-from omnigraphdb.ids import MAIN, BranchName
+from omnigraphdb.ids import BranchName
 from omnigraphdb.manifest.names import branch_name
 
 if TYPE_CHECKING:
@@ -191,21 +190,6 @@ class Writes(Handle):
             options=self._options(by, message=message),
         )
 
-    def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Plan a schema change; changes nothing.
-
-        Example:
-            >>> wanted = graph.schema_source.replace("age: I32?", "age: I32?  email: String?")
-            >>> [str(step.kind) for step in graph.schema_plan(wanted).steps]
-            ['add_property']
-        """
-        from omnigraphdb.engine.schema.apply import plan_schema
-
-        text = schema_of(schema)
-        return plan_schema(
-            self._engine, text, allow_data_loss=flag_of("allow_data_loss", allow_data_loss)
-        )
-
     def schema_from(
         self,
         source: "str | Path | Iterable[str | Path] | Mapping[str, Frame]",
@@ -235,41 +219,4 @@ class Writes(Handle):
                 schema=self.schema_source,
                 read_ids=lambda name: snapshot.table(name, ["id"])["id"],
                 known=self.catalog,
-            )
-
-    def schema_apply(
-        self,
-        schema: str | Path,
-        *,
-        allow_data_loss: bool = False,
-        actor: str | None = None,
-        spark: "SparkChoice" = "auto",
-        progress: "Tell | None" = None,
-        message: str | None = None,
-        idempotency_key: str | None = None,
-        if_commit: str | Commit | None = None,
-    ) -> SchemaApplyResult:
-        """Change the schema in one commit; `allow_data_loss` removes dropped types and properties from history too.
-
-        Only then rows are written anew. With `if_commit` the change is refused unless that commit is the head of main. `spark` is a session, True, or False; `auto` asks for Spark past the small-work bound.
-
-        Example:
-            >>> pets = omnigraphdb.open("pets.omni")
-            >>> pets.schema_apply("node Pet { name: String @key  legs: U32  born: Date? }").step_count
-            1
-        """
-        from omnigraphdb.api.loading import chooser
-        from omnigraphdb.engine.schema.apply import apply_schema
-
-        text, by = schema_of(schema), self._authorize(CallKind.APPLY_SCHEMA, actor)
-        with self._job(JobKind.SCHEMA_APPLY, MAIN, by.actor, progress) as tell:
-            return apply_schema(
-                self._engine,
-                text,
-                allow_data_loss=flag_of("allow_data_loss", allow_data_loss),
-                options=self._options(
-                    by, message=message, idempotency_key=idempotency_key, if_commit=if_commit
-                ),
-                tell=tell,
-                choose=chooser(self._engine, spark, tell),
             )

@@ -23,6 +23,8 @@ from typing import (
 )
 
 from omnigraphdb.api.arguments import Reference, flag_of, name_of, point_of, text_of
+from omnigraphdb.api.texts import schema_of
+from omnigraphdb.language.source import Source
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import UNIONS
 
@@ -32,6 +34,7 @@ __all__ = [
     "Flag",
     "OwnBranch",
     "Point",
+    "SchemaText",
     "Text",
     "arg",
     "arguments",
@@ -62,6 +65,10 @@ def _point_of(_name: str, value: Any) -> Any:
     return point_of(value)
 
 
+def _schema_of(_name: str, value: Any) -> Source:
+    return schema_of(value)
+
+
 Text = Annotated[str, text_of]
 BranchName = Annotated[str, _branch_of]
 """A branch, or its name."""
@@ -70,6 +77,8 @@ OwnBranch = Annotated[str | None, _own_branch_of]
 Flag = Annotated[bool, flag_of]
 Point = Annotated[Reference | None, _point_of]
 """A point in the history of a branch; None is its head."""
+SchemaText = Annotated[Source, _schema_of]
+"""The text of a schema, or its file as a path."""
 
 
 # ---- declarations
@@ -159,8 +168,8 @@ def _split_hint(hint: Any) -> tuple[Any, ...]:
 
 
 def _json_type(hint: Any) -> Any:
-    """Give the type in JSON of a declared type; a point in history is text."""
-    if hint == Reference | None:
+    """Give the type in JSON of a declared type; a point in history and a source are text."""
+    if hint in (Reference | None, Source):
         return str
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Literal[tuple(map(str, hint))]
@@ -206,9 +215,20 @@ def _read_value(argument: Argument, value: Any) -> Any:
 def write_body(asked: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Write the arguments of a call as JSON, without those that have their default or that the route decides."""
     return {
-        argument.wire: value if isinstance(value, bool) else str(value)
+        argument.wire: _write_value(value)
         for argument in list_arguments(type(asked))
         if not argument.is_local and argument.name not in fixed
         for value in [getattr(asked, argument.name)]
         if argument.is_required or value != argument.default
     }
+
+
+def _write_value(value: Any) -> Any:
+    """Write a value as JSON."""
+    match value:
+        case bool():
+            return value
+        case Source():
+            return value.text
+        case _:
+            return str(value)

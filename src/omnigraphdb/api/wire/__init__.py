@@ -30,7 +30,6 @@ from omnigraphdb.api.wire.answers import (
     ReadyOutput,
     Row,
     SchemaOutput,
-    SchemaPlanOutput,
     SnapshotOutput,
     StepOutput,
     TableState,
@@ -113,7 +112,6 @@ from omnigraphdb.api.wire.requests import (
     MutateInput,
     QueryInput,
     ReadInput,
-    SchemaInput,
 )
 from omnigraphdb.api.wire.spelling import (
     spell_block,
@@ -211,9 +209,7 @@ __all__ = [
     "Row",
     "RowContentionOutput",
     "SchemaGraphOutput",
-    "SchemaInput",
     "SchemaOutput",
-    "SchemaPlanOutput",
     "ScoresOutput",
     "SidecarProblem",
     "SnapshotOutput",

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from omnigraphdb.catalog.diff.steps import Step
 from omnigraphdb.compile.descriptor import ValueDescriptor
 from omnigraphdb.engine.history.changes import DiffStats
 from omnigraphdb.engine.history.entity import HistoryGap
@@ -19,15 +18,6 @@ class CommitListOutput(TypedDict):
 
     commits: list[Commit]
     next_page_token: str | None
-
-
-class SchemaPlanOutput(TypedDict):
-    """The steps of a schema change."""
-
-    supported: bool
-    step_count: int
-    steps: list[Step]
-    warnings: NotRequired[list[str]]
 
 
 # ---- reads

@@ -58,13 +58,6 @@ LoadInput = TypedDict(
 )
 
 
-class SchemaInput(TypedDict):
-    """A schema to plan or apply."""
-
-    schema_source: str
-    allow_data_loss: NotRequired[bool | None]
-
-
 class ExportInput(TypedDict):
     """What to export."""
 

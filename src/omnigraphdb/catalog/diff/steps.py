@@ -10,7 +10,7 @@ from omnigraphdb.display import Grid, Sheet, Shown, count_of
 from omnigraphdb.errors import InternalError, UnsupportedSchemaChange
 from omnigraphdb.ids import TableKey
 from omnigraphdb.values import dataclass
-from omnigraphdb.wire import Value, wire
+from omnigraphdb.wire import Value, derived, wire
 
 
 class StepKind(StrEnum):
@@ -115,23 +115,23 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaPlan(Shown):
+class SchemaPlan(Shown, Value):
     """The steps that turn the accepted schema into the desired one, in order; decided, not done."""
 
     steps: tuple[Step, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), metadata=wire(omit=True))
 
     @property
     def refusals(self) -> tuple[Step, ...]:
         """The steps that cannot be done, in order."""
         return tuple(s for s in self.steps if s.kind is StepKind.UNSUPPORTED_CHANGE)
 
-    @property
+    @derived
     def supported(self) -> bool:
         """Whether every step can be done."""
         return not self.refusals
 
-    @property
+    @derived
     def step_count(self) -> int:
         """The number of steps."""
         return len(self.steps)
@@ -145,15 +145,6 @@ class SchemaPlan(Shown):
             grids=(grid,) if self.steps else (),
             notes=self.warnings,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the wire form; warnings only when there are some."""
-        body: dict[str, Any] = {
-            "supported": self.supported,
-            "step_count": self.step_count,
-            "steps": [step.to_dict() for step in self.steps],
-        }
-        return body | ({"warnings": list(self.warnings)} if self.warnings else {})
 
     def __str__(self) -> str:
         return render(self)

@@ -6,6 +6,7 @@ from typing import Any
 from omnigraphdb.api.query_results import QueryResult
 from omnigraphdb.api.results import Commit, MutationResult
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.remote import decode, forms
 from omnigraphdb.remote.answers import ARROW
@@ -34,7 +35,7 @@ def connect(
 
 
 @check_arguments
-class RemoteGraph(Reads, Writes, TagVerbs, BranchVerbs, Diffs, Changes, Maintenance):
+class RemoteGraph(Reads, Writes, SchemaVerbs, TagVerbs, BranchVerbs, Diffs, Changes, Maintenance):
     """A served graph; safe to share between threads. Calls raise the errors that a graph at hand raises."""
 
     def on(self, branch: str) -> "RemoteGraph":

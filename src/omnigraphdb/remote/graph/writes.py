@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraphdb.api.arguments import one_or_names
-from omnigraphdb.api.results import Commit, LoadResult, MutationResult, SchemaApplyResult
-from omnigraphdb.api.texts import schema_of
-from omnigraphdb.catalog.diff.steps import SchemaPlan
+from omnigraphdb.api.results import Commit, LoadResult, MutationResult
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.arguments import Lines, read_lines, refuse_local, spell_headers
 from omnigraphdb.remote.checks import check_arguments
@@ -74,25 +72,3 @@ class Writes(Handle):
                 "create_missing": list(one_or_names("create_missing", create_missing)),
             },
         )
-
-    def schema_plan(self, schema: str | Path, *, allow_data_loss: bool = False) -> SchemaPlan:
-        """Plan a schema change; changes nothing."""
-        body = {"schema_source": schema_of(schema).text, "allow_data_loss": allow_data_loss}
-        path = self._server.path("schema", "plan")
-        return self._server.post(path, forms.SCHEMA_PLAN, body, writes=False)
-
-    def schema_apply(
-        self,
-        schema: str | Path,
-        *,
-        allow_data_loss: bool = False,
-        message: str | None = None,
-        if_commit: str | Commit | None = None,
-        idempotency_key: str | None = None,
-        **local: object,
-    ) -> SchemaApplyResult:
-        """Change the schema in one commit."""
-        refuse_local(local)
-        body = {"schema_source": schema_of(schema).text, "allow_data_loss": allow_data_loss}
-        headers = spell_headers(idempotency_key, message)
-        return self._write(("schema", "apply"), forms.SCHEMA_APPLIED, body, if_commit, headers)

@@ -82,11 +82,6 @@ def _ask_load(call: Call, base: str | None) -> Iterator[Ask]:
     yield from ask_rights(CallKind.LOAD, branch=branch, base=base, made=made)
 
 
-def ask_schema(_call: Call) -> Iterator[Ask]:
-    """A change of the schema."""
-    yield from ask_rights(CallKind.APPLY_SCHEMA)
-
-
 def ask_graphs(_call: Call) -> Iterator[Ask]:
     """The list of graphs."""
     yield from ask_rights(CallKind.LIST_GRAPHS)

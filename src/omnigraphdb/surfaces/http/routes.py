@@ -13,8 +13,9 @@ from omnigraphdb.api.verbs.branch import (
     PREVIEW_MERGE,
     SHOW_BRANCH,
 )
+from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
-from omnigraphdb.engine.results import Commit, LoadResult, MutationResult, SchemaApplyResult
+from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
 from omnigraphdb.surfaces.http import (
     asks,
     blobs,
@@ -573,48 +574,8 @@ WRITES: Final = (
     *make_routes(PREVIEW_MERGE),
     *make_routes(CREATE_TAG),
     *make_routes(DELETE_TAG),
-    Route(
-        method="POST",
-        path="/schema/plan",
-        operation="planSchema",
-        summary="Show the steps of a schema change",
-        handler=writes.plan_schema,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        body_kind=BodyKind.JSON,
-        body=wire.SchemaInput,
-        answer=wire.SchemaPlanOutput,
-        statuses=_BODY_STATUSES,
-    ),
-    Route(
-        method="POST",
-        path="/schema/apply",
-        operation="applySchema",
-        summary="Change the schema in one commit, or not at all",
-        handler=writes.apply_schema,
-        verb=CallKind.APPLY_SCHEMA,
-        asks=asks.ask_schema,
-        writes=True,
-        body_kind=BodyKind.JSON,
-        body=wire.SchemaInput,
-        answer=SchemaApplyResult,
-        statuses=_WRITE_STATUSES,
-    ),
-    Route(
-        method="POST",
-        path="/schema/apply/if-graph-commit",
-        operation="applySchemaIfGraphCommit",
-        summary="Change the schema if the head of main is the commit of the header",
-        handler=writes.apply_schema,
-        verb=CallKind.APPLY_SCHEMA,
-        asks=asks.ask_schema,
-        writes=True,
-        conditional=True,
-        body_kind=BodyKind.JSON,
-        body=wire.SchemaInput,
-        answer=SchemaApplyResult,
-        statuses=(*_WRITE_STATUSES, 412),
-    ),
+    *make_routes(PLAN_SCHEMA),
+    *make_routes(APPLY_SCHEMA),
     Route(
         method="POST",
         path="/queries/{name}",

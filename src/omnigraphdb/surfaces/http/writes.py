@@ -111,32 +111,6 @@ def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
     return reply_write(call.name_graph(done.to_dict()))
 
 
-# ---- schema
-
-
-def plan_schema(call: Call) -> Reply:
-    """Show the steps of a schema change."""
-    body = call.body
-    allowed = bool(body.get("allow_data_loss"))
-    plan = call.place.graph.schema_plan(body["schema_source"], allow_data_loss=allowed)
-    return reply_json(plan.to_dict())
-
-
-def apply_schema(call: Call) -> Reply:
-    """Change the schema in one commit."""
-    body = call.body
-    done = call.place.graph.schema_apply(
-        body["schema_source"],
-        allow_data_loss=bool(body.get("allow_data_loss")),
-        actor=call.actor,
-        spark=False,
-        message=call.message,
-        idempotency_key=call.key,
-        if_commit=call.if_commit,
-    )
-    return reply_write(call.name_graph(done.to_dict()))
-
-
 # ---- stored queries
 
 
