@@ -41,6 +41,8 @@ def record(folder: Path) -> Entries:
         entries |= dict(_call_in_session(send))
     with _start_session(folder / "g", "--query-tools", "pair", "--queries", "queries") as send:
         entries |= dict(_call_pair(send))
+    with _start_session(folder / "g") as send:
+        entries |= dict(_call_with_points(send))
     missing = {one.name for one in (*BUILT_IN, PROPOSE)} - {n.partition(",")[0] for n in entries}
     assert not missing, f"tools without an entry: {missing}"
     return entries
@@ -128,6 +130,27 @@ def _call_pair(send: Send) -> Iterator[tuple[str, Any]]:
     yield "stored_query_list", call("stored_query_list")
     yield "stored_query_run", call("stored_query_run", name="friends", params={"who": "Ada"})
     yield "stored_query_run, nothing", call("stored_query_run", name="nothing")
+
+
+def _call_with_points(send: Send) -> Iterator[tuple[str, Any]]:
+    """Call the tools that name commits, and those of branches with all that they take."""
+    call = _make_call(send)
+    send("initialize", _BEGIN)
+    listed = call("commits_list", limit=2)["structuredContent"]["commits"]
+    latest, before = (commit["graph_commit_id"] for commit in listed)
+    yield "tags_create", call("tags_create", name="before", at=before)
+    yield "tags_create, again", call("tags_create", name="before", at=latest)
+    yield "tags_create, no point", call("tags_create", name="after", at=NOWHERE)
+    yield "tags_list", call("tags_list")
+    yield "tags_list, page", call("tags_list", limit=1)
+    yield "tags_delete", call("tags_delete", name="before")
+    yield "tags_delete, nothing", call("tags_delete", name="before")
+    yield "branches_create, at", call("branches_create", name="past", at=before)
+    yield (
+        "branches_merge, granularity",
+        call("branches_merge", source="past", granularity="property", allow_older_base=True),
+    )
+    yield "branches_delete, merged", call("branches_delete", name="past", merged_into="main")
 
 
 # ---- the protocol

@@ -40,6 +40,8 @@ query {SECRET_QUERY}() {{ match {{ $p: Person }} return {{ $p.age }} }}
 """
 STORED_NAMES = ("everyone", "grow", SECRET_QUERY)
 ACTORS = ("ann", "bob", "cyd")
+TAGS = tuple(f"plain-{number}" for number in range(8))
+"""Tags without a secret, which requests make and delete."""
 TAKEN = "taken@example.org"
 """An address that one row of each branch has: another row with it is refused."""
 
@@ -107,6 +109,8 @@ def make_world(folder: Path, *, has_branches: bool = True) -> World:
     (folder / "queries" / "stored.gq").write_text(STORED)
     world = World(omnigraphdb.init(folder / "g", SCHEMA), folder)
     _fill(world, "main", None, 0)
+    for name in TAGS:
+        world.graph.tag(name)
     if has_branches:
         _add_branches(world)
     world.heads = _read_heads(world.graph)

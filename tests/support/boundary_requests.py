@@ -18,6 +18,7 @@ from tests.support.boundary import (
     ACTORS,
     SCHEMA,
     STORED_NAMES,
+    TAGS,
     TAKEN,
     SentRequest,
     World,
@@ -137,8 +138,12 @@ class Draws:
         )
 
     def draw_name(self, purpose: Purpose) -> str:
-        """Draw the name of a query, or of a branch that is made or deleted."""
+        """Draw the name of a query, or of a branch or a tag that is made or deleted."""
         match purpose.operation:
+            case "createTag" | "deleteTag":
+                return self.chance.choice(TAGS)
+            case "getBranch":
+                return purpose.branch
             case "createBranch":
                 return f"{MADE}{self.chance.randint(1, 99_999)}"
             case "deleteBranch":
@@ -276,7 +281,7 @@ class Draws:
             match segment:
                 case "{name}":
                     path = path.replace(segment, stored)
-                case "{branch}":
+                case "{branch}" | "{tag}":
                     path = path.replace(segment, self.draw_name(purpose))
                 case "{commit}":
                     path = path.replace(segment, self.chance.choice(self.world.states))

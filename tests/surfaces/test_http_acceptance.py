@@ -86,8 +86,8 @@ NAMED = [
     *(one for tests in (*TRAPS.values(), *OF_POLICIES.values()) for one in tests),
 ]
 TOOLS = (
-    "health snapshot query schema_get branches_list graphs_list commits_list commits_get commits_changes changes_poll mutate "
-    "load branches_create branches_delete branches_merge"
+    "health snapshot query schema_get branches_list tags_list graphs_list commits_list commits_get commits_changes changes_poll mutate "
+    "load branches_create branches_delete branches_merge tags_create tags_delete"
 )
 OF_SERVER = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /metrics", "GET /graphs"}
 OF_GRAPH = {
@@ -104,8 +104,11 @@ EXPLORER = {
     "GET /diff/graph", "GET /index_status", "GET /doctor", "GET /recoveries", "GET /cleanup/preview",
 }  # fmt: skip
 CONDITIONAL = {"POST /branches/merge/if-graph-commit", "POST /schema/apply/if-graph-commit"}
-ADDED = {"GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *CONDITIONAL, *EXPLORER}
-"""Routes beside the list: long work, whole types, plans, writes that insist on a head, the protocol of agents, which describes itself, and what the explorer asks."""
+NAMES_OF_COMMITS = {"GET /tags", "POST /tags", "DELETE /tags/{tag}", "GET /branches/{branch}"}
+ADDED = {
+    "GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *CONDITIONAL, *EXPLORER, *NAMES_OF_COMMITS,
+}  # fmt: skip
+"""Routes beside the list: long work, whole types, plans, writes that insist on a head, the protocol of agents, which describes itself, what the explorer asks, and tags and heads one at a time."""
 
 
 @pytest.mark.parametrize("named", NAMED)

@@ -44,7 +44,10 @@ query older($least: I32, $limit: I32?) @description("People of an age.") {{
 }}
 query grow($n: String) {{ insert Person {{ name: $n }} }}
 """
-WRITERS = {"mutate", "load", "branches_create", "branches_delete", "branches_merge"}
+OF_SESSION = {"branches_create", "branches_delete", "branches_merge", "tags_create", "tags_delete"}
+WRITERS = {"mutate", "load", *OF_SESSION}
+MAKERS = {"branches_create", "tags_create"}
+"""Writers that destroy nothing."""
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 MAY = JSON | {"authorization": "Bearer t-may"}
 
@@ -106,9 +109,7 @@ def test_an_actor_sees_the_tools_that_it_may_use(server: ServerProcess) -> None:
                 assert one.annotations is not None
                 is_writer = one.name in WRITERS | {"grow"}
                 assert one.annotations.read_only_hint is not is_writer
-                assert one.annotations.destructive_hint is (
-                    is_writer and one.name != "branches_create"
-                )
+                assert one.annotations.destructive_hint is (is_writer and one.name not in MAKERS)
             return {one.name for one in found}
 
         found: set[str] = speak(server, actor, talk, mode)
@@ -246,7 +247,8 @@ def test_an_agent_writes_to_its_branch_and_a_person_merges_it(folder: Path) -> N
         async with Client(stdio(*words)) as client:
             tools = {one.name for one in (await client.list_tools()).tools}
             assert "propose" in tools
-            assert not tools & {"branches_create", "branches_delete", "branches_merge"}
+            assert not tools & OF_SESSION
+            assert "tags_list" in tools
             early = await client.call_tool("propose", {})
             assert early.is_error
             given = {"query": ADD, "params": {"n": "Eve"}}
@@ -309,6 +311,26 @@ def test_a_server_that_answers_pages_is_an_error_of_each_call_over_stdio() -> No
         anyio.run(main, liar.url)
 
 
+async def tag_and_branch(client: Client, head: str) -> None:
+    """Call tools of verbs that a server answers; their answers are those of its routes."""
+
+    async def call(name: str, /, **arguments: Any) -> Any:
+        answer = await client.call_tool(name, arguments)
+        assert not answer.is_error, answer.structured_content
+        return answer.structured_content
+
+    assert (await call("tags_create", name="a/b", at=head))["graph_commit_id"] == head
+    assert [one["name"] for one in (await call("tags_list"))["tags"]] == ["a/b"]
+    assert (await call("branches_create", name="of/tag", at="a/b"))["head"] == head
+    listed = await call("branches_list", limit=1)
+    assert listed["branches"] == ["main"]
+    assert [one["name"] for one in listed["details"]] == ["main"]
+    assert (await call("tags_delete", name="a/b"))["name"] == "a/b"
+    gone = await client.call_tool("tags_delete", {"name": "a/b"})
+    assert gone.is_error
+    assert gone.structured_content["kind"] == "not_found"
+
+
 def test_a_server_is_given_to_an_agent_over_stdio(server: ServerProcess) -> None:
     async def main() -> None:
         words = ("--server", server.url)
@@ -319,6 +341,8 @@ def test_a_server_is_given_to_an_agent_over_stdio(server: ServerProcess) -> None
             done = await client.call_tool("mutate", {"query": ADD, "params": {"n": "Remote"}})
             assert done.structured_content["actor_id"] == "drafts"
             assert done.structured_content["commit"]["message"].startswith("agent session ")
+            head = done.structured_content["commit"]["graph_commit_id"]
+            await tag_and_branch(client, head)
             misspelt = "query q() { match { $p: Person } return { $p.nme } }"
             wrong = await client.call_tool("query", {"query": misspelt})
             assert wrong.is_error

@@ -20,7 +20,7 @@ from omnigraphdb.surfaces.http.served import Served, ServedGraph
 from omnigraphdb.surfaces.mcp.paging import BYTES_MAX
 from omnigraphdb.surfaces.mcp.server import NOTICE, make_server
 from omnigraphdb.surfaces.mcp.session import Outcome, Session
-from omnigraphdb.surfaces.mcp.tools import QueryTools
+from omnigraphdb.surfaces.mcp.tools import BUILT_IN, OF_SESSION, QueryTools
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  note: String? }
@@ -125,6 +125,96 @@ def test_commits_and_branches_are_bounded_too(session: Session) -> None:
     head = ask(session, "commits_list", limit=1)["commits"][0]["graph_commit_id"]
     assert ask(session, "commits_get", commit=head)["graph_commit_id"] == head
     assert "blocks" in ask(session, "changes_poll", start="beginning", limit=5)
+
+
+# ---- tools of verbs
+
+ARGUMENTS = {
+    "branches_list": ({"limit", "cursor"}, set()),
+    "branches_create": ({"name", "from", "at"}, {"name"}),
+    "branches_delete": ({"name", "merged_into"}, {"name"}),
+    "branches_merge": (
+        {"source", "target", "granularity", "allow_older_base", "delete_branch", "message"},
+        {"source"},
+    ),
+    "tags_list": ({"limit", "cursor"}, set()),
+    "tags_create": ({"name", "at", "branch"}, {"name"}),
+    "tags_delete": ({"name"}, {"name"}),
+}
+
+
+def test_the_tool_of_a_verb_takes_what_the_verb_declares() -> None:
+    tools = {tool.name: tool for tool in BUILT_IN if tool.verb is not None}
+    assert {
+        name: (set(tool.properties), set(tool.required)) for name, tool in tools.items()
+    } == ARGUMENTS
+    merge = tools["branches_merge"].properties
+    assert merge["granularity"] == {
+        "type": "string",
+        "enum": ["row", "property"],
+        "description": "What both sides may not both change: a row or a property.",
+        "default": "row",
+    }
+    assert (merge["target"]["type"], merge["target"]["default"]) == ("string", "main")
+    assert merge["allow_older_base"]["type"] == "boolean"
+    assert json.loads(json.dumps(merge)) == merge
+
+
+def test_tools_name_commits_and_begin_branches_at_them(session: Session) -> None:
+    head = ask(session, "commits_list", limit=1)["commits"][0]["graph_commit_id"]
+    tagged = ask(session, "tags_create", name="before", at=head)
+    assert (tagged["graph_commit_id"], tagged["manifest_branch"]) == (head, None)
+    second = ask(session, "commits_list", limit=2)["commits"][1]["graph_commit_id"]
+    again = call(session, "tags_create", {"name": "before", "at": second})
+    assert again.is_error
+    ask(session, "tags_create", name="later", branch="main")
+    first = ask(session, "tags_list", limit=1)
+    assert ([one["name"] for one in first["tags"]], first["page"]["total"]) == (["before"], 2)
+    rest = ask(session, "tags_list", limit=1, cursor=first["page"]["next_cursor"])
+    assert [one["name"] for one in rest["tags"]] == ["later"]
+    made = ask(session, "branches_create", name="at-tag", at="before")
+    assert (made["from"], made["head"]) == ("main", head)
+    kept = call(session, "branches_delete", {"name": "at-tag", "merged_into": "nowhere"})
+    assert kept.is_error
+    merged = ask(session, "branches_merge", source="at-tag", granularity="property")
+    assert merged["outcome"] == "already_up_to_date"
+    ask(session, "branches_delete", name="at-tag", merged_into="main")
+    for name in ("before", "later"):
+        ask(session, "tags_delete", name=name)
+    assert ask(session, "tags_list")["tags"] == []
+
+
+def test_every_tool_that_decides_about_branches_or_tags_is_missing_on_a_branch_of_its_own(
+    place: Path,
+) -> None:
+    backend = open_backend(str(place), "bot", None, read_only=False)
+    own = {one.name for one in Session(backend, "o1", own_branch=True).list_tools()}
+    every = {one.name for one in Session(backend, "o2").list_tools()}
+    verbs = [tool for tool in BUILT_IN if tool.verb is not None]
+    assert every - own == {tool.name for tool in verbs if tool.writes} == OF_SESSION
+    assert {tool.name for tool in verbs if not tool.writes} <= own
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("branches_create", {"name": "x", "at": 3}, "argument 'at' is a number (3), and string"),
+        ("branches_create", {"from": "main"}, "argument 'name' is missing"),
+        ("branches_merge", {"source": "x", "into": "main"}, "no argument 'into'"),
+        ("branches_merge", {"source": "x", "granularity": "cell"}, "row or property is wanted"),
+        ("branches_merge", {"source": "x", "dry_run": True}, "no argument 'dry_run'"),
+        ("branches_list", {"compare": True}, "no argument 'compare'"),
+        ("tags_create", {"name": "x", "at": "nowhere"}, "nowhere"),
+        ("tags_create", {"name": " "}, "tag"),
+        ("tags_list", {"cursor": "nonsense"}, "another call"),
+    ],
+)
+def test_wrong_arguments_of_verbs_are_named(
+    session: Session, name: str, given: dict[str, Any], words: str
+) -> None:
+    answer = call(session, name, given)
+    assert answer.is_error
+    assert words in answer.body["error"]
 
 
 # ---- stored queries as two tools

@@ -18,6 +18,7 @@ from omnigraphdb.remote.transport import KEY
 Lines = str | Path | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, Any]]
 """What a server loads: a file by its path, bytes or a stream of JSON lines, or records."""
 
+CONDITION = "Omnigraph-If-Graph-Commit"
 MESSAGE = "omnigraph-message"
 SNAPSHOT = "omnigraph-snapshot-id"
 

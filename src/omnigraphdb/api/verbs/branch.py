@@ -10,7 +10,7 @@ from omnigraphdb.api.results import Commit
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.argument import BranchName, Flag, Point, Text, arg, arguments
 from omnigraphdb.api.verbs.call import Call
-from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Verb, run_verb
+from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Tool, Verb, run_verb
 from omnigraphdb.engine.jobs import JobKind
 from omnigraphdb.errors import OmniError
 from omnigraphdb.ids import MAIN, Granularity
@@ -57,6 +57,12 @@ LIST_BRANCHES = Verb(
     summary="List the branches",
     endpoint=Endpoint(
         method=Method.GET, path="/branches", operation="listBranches", fixed={"compare": True}
+    ),
+    tool=Tool(
+        name="branches_list",
+        description="List the branches, and how far each is from its parent.",
+        pages="branches",
+        facts="details",
     ),
 )
 
@@ -142,6 +148,10 @@ CREATE_BRANCH = Verb(
         input="BranchCreateInput",
     ),
     writes=True,
+    tool=Tool(
+        name="branches_create",
+        description="Create a branch: a copy of another to work on, which costs nothing.",
+    ),
 )
 
 
@@ -197,6 +207,12 @@ DELETE_BRANCH = Verb(
         names={"branch": "name"},
     ),
     writes=True,
+    tool=Tool(
+        name="branches_delete",
+        description="Delete a branch and what only it has.",
+        destructive=True,
+        idempotent=True,
+    ),
 )
 
 
@@ -284,6 +300,12 @@ MERGE = Verb(
     ),
     writes=True,
     conditional=True,
+    tool=Tool(
+        name="branches_merge",
+        description="Merge a branch into another in one commit; conflicts are listed and nothing is merged.",
+        destructive=True,
+        has_message=True,
+    ),
 )
 PREVIEW_MERGE = MERGE.preset(
     kind=CallKind.PREVIEW_MERGE,

@@ -8,7 +8,7 @@ from omnigraphdb.api.results import Tag, TagDeleted, TagList
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.argument import OwnBranch, Point, Text, arg, arguments
 from omnigraphdb.api.verbs.call import Call
-from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Verb
+from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Tool, Verb
 from omnigraphdb.ids import MAIN
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ LIST_TAGS = Verb(
     scope=lambda _graph, _asked: {"branch": MAIN},
     summary="List the tags, by name",
     endpoint=Endpoint(method=Method.GET, path="/tags", operation="listTags"),
+    tool=Tool(
+        name="tags_list",
+        description="List the tags: names of commits, which stand wherever a commit does.",
+        pages="tags",
+    ),
 )
 
 
@@ -73,6 +78,11 @@ CREATE_TAG = Verb(
         method=Method.POST, path="/tags", operation="createTag", input="TagCreateInput"
     ),
     writes=True,
+    tool=Tool(
+        name="tags_create",
+        description="Name a commit, the head of a branch by default; cleanup keeps its state.",
+        idempotent=True,
+    ),
 )
 
 
@@ -102,6 +112,12 @@ DELETE_TAG = Verb(
         method=Method.DELETE, path="/tags/{tag}", operation="deleteTag", names={"tag": "name"}
     ),
     writes=True,
+    tool=Tool(
+        name="tags_delete",
+        description="Free the name of a tag; its commit stays, until cleanup.",
+        destructive=True,
+        idempotent=True,
+    ),
 )
 
 TAG_VERBS: tuple[Verb[Any, Any], ...] = (LIST_TAGS, CREATE_TAG, DELETE_TAG)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from omnigraphdb.api.rights import CallKind, Right, required_rights
+from omnigraphdb.api.verbs.argument import Argument, list_arguments, write_body
 from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.values import dataclass, replace
 
@@ -46,6 +47,22 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """The tool of agents that calls a verb; its arguments are those that a request sends."""
+
+    name: str
+    description: str
+    destructive: bool = False
+    idempotent: bool = False
+    has_message: bool = False
+    """Whether a call can say why: the message of its commit."""
+    pages: str | None = None
+    """The list of its answer that comes in pages."""
+    facts: str | None = None
+    """The list of its answer that has the facts of the entries of a page, by their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verb(Generic[A, R]):
     """A verb of a graph."""
 
@@ -63,12 +80,35 @@ class Verb(Generic[A, R]):
     writes: bool = False
     conditional: bool = False
     """Whether it can depend on the head of its branch."""
+    tool: Tool | None = None
+    """The tool of agents that calls it; None: agents have none."""
 
     def preset(self, *, kind: CallKind, summary: str, endpoint: Endpoint) -> "Verb[A, R]":
-        """The same verb as a read of its own, whose endpoint decides some arguments."""
+        """The same verb as a read of its own, whose endpoint decides some arguments; agents have no tool of it."""
         return replace(
-            self, kind=kind, summary=summary, endpoint=endpoint, writes=False, conditional=False
+            self,
+            kind=kind,
+            summary=summary,
+            endpoint=endpoint,
+            writes=False,
+            conditional=False,
+            tool=None,
         )
+
+    def list_sent(self) -> tuple[Argument, ...]:
+        """List the arguments that a request sends, also in its path: not local ones, nor those that the endpoint decides."""
+        return tuple(
+            argument
+            for argument in list_arguments(self.arguments)
+            if not argument.is_local and argument.name not in self.endpoint.fixed
+        )
+
+    def spell(self, asked: A) -> tuple[dict[str, str], dict[str, Any]]:
+        """Spell the arguments of a call for its request: the names in its path, and what it sends beside them as JSON."""
+        endpoint = self.endpoint
+        path = {name: str(getattr(asked, argument)) for name, argument in endpoint.names.items()}
+        in_path = dict.fromkeys(endpoint.names.values())
+        return path, write_body(asked, {**endpoint.fixed, **in_path})
 
     def load_result(self) -> type[R]:
         """Load the class of its answer."""

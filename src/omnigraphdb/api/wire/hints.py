@@ -3,7 +3,7 @@
 A shape is a typed dictionary, or the class of a public value, whose JSON form is derived from its fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType
 from typing import (
@@ -60,6 +60,41 @@ def _bare(hint: Any) -> Any:
 def name_value(value: object) -> str:
     """Name the kind of a JSON value."""
     return _NAMES[type(value)]
+
+
+_SCHEMA_TYPES: Final = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    NoneType: "null",
+}
+
+
+def describe_hint(
+    hint: Any, refer: Callable[[Any], dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Describe a type as JSON Schema; `refer` describes shapes, which are any objects without it."""
+    origin = get_origin(hint)
+    if is_shape(hint):
+        return {"type": "object"} if refer is None else refer(hint)
+    if hint is Any:
+        return {}
+    if origin in UNIONS:
+        return _describe_union([describe_hint(one, refer) for one in get_args(hint)])
+    if origin is Literal:
+        return {"type": "string", "enum": list(get_args(hint))}
+    if origin is list:
+        return {"type": "array", "items": describe_hint(get_args(hint)[0], refer)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": True}
+    return {"type": _SCHEMA_TYPES[hint]}
+
+
+def _describe_union(members: list[dict[str, Any]]) -> dict[str, Any]:
+    if all(set(one) == {"type"} for one in members):
+        return {"type": [one["type"] for one in members]}
+    return {"anyOf": members}
 
 
 def spell_hint(hint: Any) -> str:

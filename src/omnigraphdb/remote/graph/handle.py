@@ -7,31 +7,24 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from omnigraphdb.api.arguments import id_of
 from omnigraphdb.api.results import Commit
 from omnigraphdb.api.texts import source_of
-from omnigraphdb.api.verbs.argument import check_arguments, list_arguments, write_body
+from omnigraphdb.api.verbs.argument import check_arguments, list_arguments
 from omnigraphdb.api.verbs.call import Call
-from omnigraphdb.api.verbs.verb import Calls, Endpoint, Verb
+from omnigraphdb.api.verbs.verb import Calls, Verb
 from omnigraphdb.catalog.model import Catalog
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import MAIN
 from omnigraphdb.manifest.names import branch_name
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.answers import Form, Value
-from omnigraphdb.remote.arguments import (
-    FIRST_PAGE,
-    explain_absence,
-    refuse_local,
-    spell_headers,
-    spell_params,
-)
+from omnigraphdb.remote.arguments import CONDITION, FIRST_PAGE, explain_absence, spell_params
 from omnigraphdb.remote.checks import check_arguments as check_methods
-from omnigraphdb.remote.checks import check_facts, check_names
 from omnigraphdb.remote.transport import Transport
+from omnigraphdb.remote.verb_requests import send_verb
 from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
     from omnigraphdb.api.types import EntityId
 
-CONDITION = "Omnigraph-If-Graph-Commit"
 _Arguments = TypeVar("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -117,32 +110,8 @@ class Handle(Calls):
         self, verb: Verb[_Arguments, _Result], asked: _Arguments, call: Call | None = None
     ) -> _Result:
         """Send the request of a verb, once its arguments are of their kinds."""
-        asked, call, endpoint = (
-            self._name_branch(check_arguments(asked)),
-            call or Call(),
-            verb.endpoint,
-        )
-        refuse_local(_list_local(asked, call, endpoint))
-        check_names(asked)
-        check_facts(call)
-        names = endpoint.names
-        path = [
-            str(getattr(asked, names[part[1:-1]])) if part.startswith("{") else part
-            for part in endpoint.path.split("/")[1:]
-        ]
-        in_path = dict.fromkeys(names.values())
-        sent = write_body(asked, {**endpoint.fixed, **in_path})
-        headers = spell_headers(call.key, call.message)
-        if call.if_commit is not None:
-            path, headers = [*path, "if-graph-commit"], {CONDITION: str(call.if_commit), **headers}
-        answer = self._server.ask(
-            endpoint.method,
-            self._server.path(*path),
-            params=None if endpoint.has_body else sent,
-            body=sent if endpoint.has_body else None,
-            headers=headers,
-            writes=verb.writes,
-        )
+        asked = self._name_branch(check_arguments(asked))
+        answer = send_verb(self._server, verb, asked, call or Call())
         return answer.document(forms.form_value(verb.load_result()))
 
     def _name_branch(self, asked: _Arguments) -> _Arguments:
@@ -183,13 +152,3 @@ class Handle(Calls):
             name, params = None, name
         text = source_of(source).text
         return {"query": text, "name": name, "params": spell_params(params)}
-
-
-def _list_local(asked: Any, call: Call, endpoint: Endpoint) -> dict[str, object]:
-    """List what a call says beside what its request can carry."""
-    facts = {"actor": call.actor, "shows": call.shows}
-    return facts | {
-        argument.name: getattr(asked, argument.name)
-        for argument in list_arguments(type(asked))
-        if argument.is_local and argument.name not in endpoint.fixed
-    }

@@ -1,14 +1,15 @@
-"""Agents: the Model Context Protocol behind the server's gates, and its operations on a graph at hand."""
+"""Agents: the Model Context Protocol behind the server's gates, and its verbs and operations on a graph at hand."""
 
 import asyncio
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.types import Message, Receive
 
+from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.cancellation import Cancellation
 from omnigraphdb.errors import NotFound, UserInputError
 from omnigraphdb.packages import install_command
@@ -20,18 +21,22 @@ from omnigraphdb.surfaces.http.replies import JSON, Reply
 from omnigraphdb.surfaces.http.requests import Headers
 from omnigraphdb.surfaces.http.requests import Request as HttpRequest
 from omnigraphdb.surfaces.http.routes import ROUTES
+from omnigraphdb.surfaces.http.routing import Route
 from omnigraphdb.surfaces.http.served import REQUEST_TIME_SETTING, Served, ServedGraph
 from omnigraphdb.surfaces.http.shapes import check_shape
-from omnigraphdb.surfaces.mcp.backend import Request, Right
+from omnigraphdb.surfaces.http.verb_routes import run_asked
+from omnigraphdb.surfaces.mcp.backend import Request, Right, spell_query
 from omnigraphdb.surfaces.mcp.session import Session
 
+A = TypeVar("A")
+R = TypeVar("R")
 _SESSION: Final = "omnigraphdb.session"
 _ROUTES: Final = {route.operation: route for route in ROUTES}
 _NO_HEADERS: Final = Headers()
 
 
 class LocalBackend:
-    """Answers operations from a graph at hand, through the gates of the server."""
+    """Runs verbs and operations on a graph at hand, through the gates of the server."""
 
     def __init__(
         self,
@@ -49,8 +54,33 @@ class LocalBackend:
     def run(self, request: Request) -> dict[str, Any]:
         """Do an operation as its route does it."""
         route = _ROUTES[request.operation]
-        target = None if route.of_server else self._place
         writes = route.writes and not self._is_stored_read(request)
+        answer = self._run_allowed(route, request, route.handler, writes=writes)
+        assert isinstance(answer, Reply)
+        body: dict[str, Any] = json.loads(answer.body)
+        return body
+
+    def run_verb(self, verb: Verb[A, Any], asked: A, message: str | None = None) -> dict[str, Any]:
+        """Run a verb behind the gates of its route."""
+        endpoint = verb.endpoint
+        path, sent = verb.spell(asked)
+        request = Request(
+            operation=endpoint.operation,
+            path=path,
+            query={} if endpoint.has_body else spell_query(sent),
+            body=sent if endpoint.has_body else None,
+            message=message,
+        )
+        route = _ROUTES[endpoint.operation]
+        return self._run_allowed(
+            route, request, lambda call: run_asked(verb, call), writes=verb.writes
+        )
+
+    def _run_allowed(
+        self, route: Route, request: Request, run: Callable[[Call], R], *, writes: bool
+    ) -> R:
+        """Run a function for a request that the gates and the bounds of its route let in."""
+        target = None if route.of_server else self._place
         if route.action is not None:
             guard = None if target is None else target.graph.guard
             self._served.gate.require_possible(route.action, self.actor, guard, writes=writes)
@@ -76,10 +106,7 @@ class LocalBackend:
                 stack.enter_context(self._served.admission.admit(self.actor, size))
                 self._writing[self._request_id] = route.operation
                 stack.callback(self._writing.pop, self._request_id, None)
-            answer = route.answer_call(call)
-        assert isinstance(answer, Reply)
-        found: dict[str, Any] = json.loads(answer.body)
-        return found
+            return route.run_allowed(call, run)
 
     def _is_stored_read(self, request: Request) -> bool:
         stored = self._place.queries

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from omnigraphdb.api.rights import CallKind, list_actions
 from omnigraphdb.errors import MethodNotAllowed, NotFound, OmniError
@@ -15,6 +15,7 @@ from omnigraphdb.surfaces.http.replies import JSON, Reply, Stream
 from omnigraphdb.values import dataclass
 
 Handler = Callable[[Call], Reply | Stream]
+R = TypeVar("R")
 _Found = dict[str, tuple["Route", Mapping[str, str]]]
 """Routes of a path by method, with the names that the path gives."""
 
@@ -75,10 +76,14 @@ class Route:
 
     def answer_call(self, call: Call) -> Reply | Stream:
         """Ask the gate about the branches of the request, then answer it; no refusal shows what may not be read."""
+        return self.run_allowed(call, self.handler)
+
+    def run_allowed(self, call: Call, run: Callable[[Call], R]) -> R:
+        """Ask the gate about the branches of the request, then run a function; no refusal shows what may not be read."""
         try:
             for ask in () if self.asks is None else self.asks(call):
                 call.require(ask)
-            return self.handler(call)
+            return run(call)
         except OmniError as error:
             shown = call.hide_address(hide_unreadable(error, call.may_read, call.written_branch))
             if shown is error:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin
 
 from omnigraphdb.api.wire.hints import (
     UNIONS,
+    describe_hint,
     fields_of,
     is_shape,
     name_value,
@@ -138,28 +138,4 @@ def name_component(shape: Any) -> str:
 
 def schema_of(hint: Any) -> Schema:
     """Describe one type."""
-    origin = get_origin(hint)
-    if is_shape(hint):
-        return reference(hint)
-    if hint is Any:
-        return {}
-    if origin in UNIONS:
-        return _describe_union(get_args(hint))
-    if origin is Literal:
-        return {"type": "string", "enum": list(get_args(hint))}
-    if origin is list:
-        return {"type": "array", "items": schema_of(get_args(hint)[0])}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": True}
-    return {"type": _TYPES[hint]}
-
-
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
-
-
-def _describe_union(members: tuple[Any, ...]) -> Schema:
-    described = [schema_of(one) for one in members]
-    plain = all(set(one) == {"type"} for one in described)
-    if plain:
-        return {"type": [one["type"] for one in described]}
-    return {"anyOf": described}
+    return describe_hint(hint, reference)

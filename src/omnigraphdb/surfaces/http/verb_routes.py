@@ -38,7 +38,7 @@ def make_routes(verb: Verb[Any, Any]) -> Iterator[Route]:
         writes=verb.writes,
         body_kind=BodyKind.JSON if endpoint.has_body else BodyKind.NONE,
         body=_make_body(verb) if endpoint.has_body else None,
-        params=() if endpoint.has_body else tuple(map(_make_param, _list_sent(verb))),
+        params=() if endpoint.has_body else tuple(map(_make_param, _list_beside_path(verb))),
         names=_list_names(verb),
         answer=verb.load_result(),
         statuses=_list_statuses(verb),
@@ -55,13 +55,10 @@ def make_routes(verb: Verb[Any, Any]) -> Iterator[Route]:
         )
 
 
-def _list_sent(verb: Verb[Any, Any]) -> Iterator[Argument]:
+def _list_beside_path(verb: Verb[Any, Any]) -> Iterator[Argument]:
     """List the arguments that a request sends beside those in its path."""
-    endpoint = verb.endpoint
-    decided = {*endpoint.names.values(), *endpoint.fixed}
-    for argument in list_arguments(verb.arguments):
-        if not argument.is_local and argument.name not in decided:
-            yield argument
+    in_path = verb.endpoint.names.values()
+    return (argument for argument in verb.list_sent() if argument.name not in in_path)
 
 
 def _list_names(verb: Verb[Any, Any]) -> dict[str, str]:
@@ -77,7 +74,7 @@ def _make_param(argument: Argument) -> Param:
 def _make_body(verb: Verb[Any, Any]) -> Any:
     fields = {
         argument.wire: argument.type if argument.is_required else NotRequired[argument.type | None]
-        for argument in _list_sent(verb)
+        for argument in _list_beside_path(verb)
     }
     assert verb.endpoint.input is not None, f"{verb.endpoint.operation} names no body"
     make: Any = TypedDict
@@ -113,6 +110,11 @@ def _list_asks(verb: Verb[A, Any], call: Call, asked: A) -> Iterator[Ask]:
 
 
 def _answer(verb: Verb[Any, Any], call: Call) -> Reply:
+    return reply_write(run_asked(verb, call))
+
+
+def run_asked(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
+    """Run a verb as a request asks for it, once the gate has allowed that; give the answer in its JSON form."""
     facts = VerbCall(
         actor=call.actor,
         message=call.message,
@@ -125,7 +127,7 @@ def _answer(verb: Verb[Any, Any], call: Call) -> Reply:
     body = run_verb(call.place.graph, verb, _read_arguments(verb, call), facts).to_dict()
     result: Any = verb.load_result()
     names_graph = any(field.name == "uri" for field in fields_of_value(result))
-    return reply_write(call.name_graph(body) if names_graph else body)
+    return call.name_graph(body) if names_graph else body
 
 
 def _attempt(call: Call, verb: Verb[A, Any], asked: A, branch: str) -> str | None:

@@ -1,11 +1,14 @@
-"""What answers tools: a graph at hand, or a server; both speak in the operations of the HTTP routes."""
+"""What answers tools: a graph at hand, or a server; both run verbs, and the operations of the HTTP routes that are no verbs yet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.policy.actions import PolicyAction
 from omnigraphdb.values import dataclass
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,18 @@ class Request:
     """What the commit of a write says."""
 
 
+def spell_query(arguments: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Spell arguments for a query string: every value as texts."""
+    return {
+        name: [_spell_text(one) for one in (value if isinstance(value, list) else [value])]
+        for name, value in arguments.items()
+    }
+
+
+def _spell_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
     """What a tool needs: an action on some branch, or with one stored query; a change where `writes`."""
@@ -30,11 +45,15 @@ class Right:
 
 
 class Backend(Protocol):
-    """Answers operations for one actor."""
+    """Runs verbs and operations for one actor."""
 
     @property
     def actor(self) -> str | None:
         """Who asks."""
+        ...
+
+    def run_verb(self, verb: Verb[A, Any], asked: A, message: str | None = None) -> dict[str, Any]:
+        """Run a verb and give its answer in JSON form; a refusal is raised in our errors."""
         ...
 
     def run(self, request: Request) -> dict[str, Any]:

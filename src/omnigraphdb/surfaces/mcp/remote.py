@@ -2,24 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import quote
 
 from omnigraphdb.api import wire
-from omnigraphdb.api.verbs.branch import BRANCH_VERBS, PREVIEW_MERGE
+from omnigraphdb.api.verbs.argument import check_arguments
+from omnigraphdb.api.verbs.call import Call
+from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
 from omnigraphdb.errors import OmniError
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.answers import Form
+from omnigraphdb.remote.arguments import spell_headers
 from omnigraphdb.remote.transport import Transport
+from omnigraphdb.remote.verb_requests import send_verb
 from omnigraphdb.surfaces.mcp.backend import Request, Right
 from omnigraphdb.surfaces.mcp.tools import STORED_RUN
 
+A = TypeVar("A")
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
-    **{
-        verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
-        for verb in BRANCH_VERBS
-    },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
     "snapshot": ("GET", "/snapshot", wire.SnapshotOutput),
@@ -34,14 +35,12 @@ _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     "load": ("POST", "/load", LoadResult),
     "invokeQuery": ("POST", "/queries/{name}", wire.InvokeOutput),
 }
-_READS_BY_POST: Final = frozenset({"query", PREVIEW_MERGE.endpoint.operation})
+_READS_BY_POST: Final = frozenset({"query"})
 _OF_SERVER: Final = frozenset({"health", "listGraphs"})
-MESSAGE: Final = "omnigraph-message"
-"""The header that carries the message of a commit."""
 
 
 class RemoteBackend:
-    """Answers operations by asking a server; the token decides who asks."""
+    """Runs verbs and operations by asking a server; the token decides who asks."""
 
     def __init__(self, transport: Transport, actor: str | None = None) -> None:
         self._server = transport
@@ -53,7 +52,7 @@ class RemoteBackend:
         method, template, shape = _ROUTES[request.operation]
         path = template.format(**{name: quote(one, safe="") for name, one in request.path.items()})
         prefix = "" if request.operation in _OF_SERVER else self._server.prefix
-        headers = {} if request.message is None else {MESSAGE: quote(request.message)}
+        headers = spell_headers(None, request.message)
         body = request.body
         if body is None and method == "POST":
             body = {}
@@ -65,7 +64,12 @@ class RemoteBackend:
             headers=headers,
             writes=False if request.operation in _READS_BY_POST else None,
         )
-        return answer.document(Form[dict[str, Any]](shape, lambda found: found))
+        return answer.document(_form(shape))
+
+    def run_verb(self, verb: Verb[A, Any], asked: A, message: str | None = None) -> dict[str, Any]:
+        """Send the request of a verb, as the client of a server does."""
+        answer = send_verb(self._server, verb, check_arguments(asked), Call(message=message))
+        return answer.document(_form(verb.load_result()))
 
     def may(self, tool: str, needs: Sequence[Right]) -> bool:
         """Whether the server lists the tool for this actor; one that lists none is asked by each call."""
@@ -92,6 +96,11 @@ class RemoteBackend:
             return self._server.get(self._server.path("queries"), forms.QUERIES)
         except OmniError:
             return []
+
+
+def _form(shape: Any) -> Form[dict[str, Any]]:
+    """The form of an answer that is passed on as it came."""
+    return Form(shape, lambda body: body)
 
 
 class _Named(TypedDict):

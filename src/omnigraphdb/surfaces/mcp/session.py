@@ -7,6 +7,16 @@ from hashlib import sha256
 from string import ascii_letters, digits
 from typing import Any, Final
 
+from omnigraphdb.api.verbs.argument import read_body
+from omnigraphdb.api.verbs.branch import (
+    CREATE_BRANCH,
+    LIST_BRANCHES,
+    PREVIEW_MERGE,
+    BranchCreate,
+    BranchesList,
+    BranchMerge,
+)
+from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.cancellation import Cancellation
 from omnigraphdb.errors import (
     BranchExists,
@@ -22,7 +32,7 @@ from omnigraphdb.logs import get_logger
 from omnigraphdb.policy.actions import PolicyAction
 from omnigraphdb.surfaces.mcp.advice import describe_failure, list_examples
 from omnigraphdb.surfaces.mcp.backend import Backend, Request, Right
-from omnigraphdb.surfaces.mcp.paging import Cursor, page_rows, read_cursor, require_bytes
+from omnigraphdb.surfaces.mcp.paging import page_rows, read_cursor, require_bytes
 from omnigraphdb.surfaces.mcp.tools import (
     BUILT_IN,
     OF_SESSION,
@@ -162,11 +172,11 @@ class Session:
         if tool.name == PROPOSE.name:
             return self._propose(given)
         given = self._choose_branch(tool, given)
+        if tool.verb is not None:
+            return self._run_verb(tool, tool.verb, given, message)
         match tool.paging:
             case Paging.ROWS:
                 return self._page_query(tool, given)
-            case Paging.BRANCHES:
-                return self._page_branches(tool, given)
             case Paging.PAGES:
                 return self._page(tool, given)
             case Paging.NONE if tool.name == STORED_LIST.name:
@@ -229,10 +239,9 @@ class Session:
         """Create the branch of the session before its first write."""
         if self._is_made or self.branch is None:
             return
-        body = {"name": self.branch, "from": MAIN}
         # Calls of one session may come at the same time, and a session may go on in another process.
         with suppress(BranchExists):
-            self._backend.run(Request(operation="createBranch", body=body))
+            self._backend.run_verb(CREATE_BRANCH, BranchCreate(name=self.branch))
         self._is_made = True
 
     def _propose(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,15 +253,37 @@ class Session:
             )
         limit = [str(given.get("limit") or _PAGE)]
         ends: dict[str, list[str]] = {"from": [MAIN], "to": [self.branch], "limit": limit}
-        merge = {"source": self.branch, "target": MAIN}
+        merge = BranchMerge(source=self.branch, dry_run=True)
         answer = {
             "branch": self.branch,
             "diff": self._backend.run(Request(operation="diff", query=ends)),
-            "merge": self._backend.run(Request(operation="previewMerge", body=merge)),
+            "merge": self._backend.run_verb(PREVIEW_MERGE, merge),
             "next": f"A person looks at it and merges it: omnigraphdb branch merge {self.branch}",
         }
         require_bytes(answer, "propose with a smaller limit")
         return answer
+
+    # ---- verbs
+
+    def _run_verb(
+        self, tool: Tool, verb: Verb[Any, Any], given: dict[str, Any], message: str | None
+    ) -> dict[str, Any]:
+        """Run a verb; the list of its answer that may be long comes in pages."""
+        declared = verb.tool
+        assert declared is not None, f"{tool.name} is no tool of its verb"
+        limit, cursor = given.pop("limit", None), given.pop("cursor", None)
+        place = read_cursor(tool.name, given, cursor)
+        asked = read_body(verb.arguments, given, verb.endpoint.fixed)
+        answer = self._backend.run_verb(verb, asked, message)
+        if declared.pages is None:
+            require_bytes(answer, "ask for less")
+            return answer
+        page = page_rows(answer, declared.pages, place, limit, None)
+        if declared.facts is None:
+            return page
+        names = set(page[declared.pages])
+        facts = [entry for entry in answer[declared.facts] if entry["name"] in names]
+        return {**page, declared.facts: facts}
 
     # ---- pages
 
@@ -273,13 +304,6 @@ class Session:
                 hint="begin anew: repeat the call without cursor",
             )
         return page_rows(answer, "rows", place, given.get(rows), commit)
-
-    def _page_branches(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-        place: Cursor = read_cursor(tool.name, {}, given.get("cursor"))
-        answer = self._backend.run(tool.make_request({}, None))
-        page = page_rows(answer, "branches", place, given.get("limit"), None)
-        shown = set(page["branches"])
-        return {**page, "details": [one for one in answer["details"] if one["name"] in shown]}
 
     def _page(self, tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
         """A page of an operation that has pages: a smaller one where it would be too large."""
@@ -305,8 +329,8 @@ class Session:
             case "schema":
                 return self._read_schema()
             case "branches":
-                found = self._backend.run(Request(operation="listBranches"))
-                return "\n".join(found["branches"][:ROWS])
+                listed = self._backend.run_verb(LIST_BRANCHES, BranchesList(compare=True))
+                return "\n".join(listed["branches"][:ROWS])
             case _:
                 return _spell_examples(list(list_examples(self._read_schema())))
 

@@ -1,4 +1,7 @@
-"""The tools: what each is for, what it takes, which operation answers it, and what it may do to the graph."""
+"""The tools: what each is for, what it takes, what answers it, and what it may do to the graph.
+
+The tool of a verb follows from the declaration of the verb; the others are written here.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -6,9 +9,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 from omnigraphdb.api.rights import CallKind, list_actions
+from omnigraphdb.api.verbs.argument import Argument
+from omnigraphdb.api.verbs.branch import BRANCH_VERBS
+from omnigraphdb.api.verbs.tag import TAG_VERBS
+from omnigraphdb.api.verbs.verb import Verb
+from omnigraphdb.api.wire.hints import describe_hint
 from omnigraphdb.errors import UserInputError, did_you_mean, shorten, suggestion
 from omnigraphdb.policy.actions import PolicyAction
-from omnigraphdb.surfaces.mcp.backend import Request, Right
+from omnigraphdb.surfaces.mcp.backend import Request, Right, spell_query
 from omnigraphdb.values import dataclass
 
 Schema = Mapping[str, Any]
@@ -20,7 +28,6 @@ class Paging(StrEnum):
     NONE = "none"
     ROWS = "rows"
     """Rows of a query: the first ones, and a cursor."""
-    BRANCHES = "branches"
     PAGES = "pages"
     """The operation has pages of its own, with `limit` and `page_token`."""
 
@@ -43,6 +50,8 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     paging: Paging = Paging.NONE
+    verb: Verb[Any, Any] | None = None
+    """The verb that it calls; None: the operation is no verb yet."""
     stored: str | None = None
     """The stored query that it runs."""
     params: frozenset[str] = frozenset()
@@ -83,10 +92,7 @@ class Tool:
             path = {"name": self.stored}
             return Request(operation=self.operation, path=path, body=body, message=message)
         if self.in_query:
-            query = {
-                name: [str(one) for one in value] if isinstance(value, list) else [str(value)]
-                for name, value in rest.items()
-            }
+            query = spell_query(rest)
             return Request(operation=self.operation, path=path, query=query, message=message)
         return Request(operation=self.operation, path=path, body=rest or None, message=message)
 
@@ -210,6 +216,33 @@ def _needs(verb: CallKind, *, writes: bool = True) -> tuple[Right, ...]:
 _READ: Final = _needs(CallKind.READ, writes=False)
 
 
+def make_verb_tool(verb: Verb[Any, Any]) -> Tool:
+    """The tool of a verb: its arguments are those that a request sends."""
+    declared, sent = verb.tool, verb.list_sent()
+    assert declared is not None, f"{verb.endpoint.operation} has no tool"
+    extra: dict[str, Schema] = {"message": _MESSAGE} if declared.has_message else {}
+    extra |= {} if declared.pages is None else {"limit": LIMIT, "cursor": CURSOR}
+    return Tool(
+        name=declared.name,
+        description=declared.description,
+        operation=verb.endpoint.operation,
+        needs=_needs(verb.kind, writes=verb.writes),
+        properties={argument.wire: _describe_argument(argument) for argument in sent} | extra,
+        required=tuple(argument.wire for argument in sent if argument.is_required),
+        destructive=declared.destructive,
+        idempotent=declared.idempotent,
+        verb=verb,
+    )
+
+
+def _describe_argument(argument: Argument) -> Schema:
+    default = {} if argument.default is None else {"default": argument.default}
+    return {**describe_hint(argument.type), "description": argument.help, **default}
+
+
+_OF_VERBS: Final = tuple(
+    make_verb_tool(verb) for verb in (*BRANCH_VERBS, *TAG_VERBS) if verb.tool is not None
+)
 BUILT_IN: Final[Sequence[Tool]] = (
     Tool(
         name="health",
@@ -248,14 +281,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         description="Show the schema: node and edge types, their properties, keys and constraints.",
         needs=_READ,
     ),
-    Tool(
-        name="branches_list",
-        operation="listBranches",
-        description="List the branches, and how far each is from its parent.",
-        needs=_READ,
-        properties={"limit": LIMIT, "cursor": CURSOR},
-        paging=Paging.BRANCHES,
-    ),
+    *(tool for tool in _OF_VERBS if not tool.writes),
     Tool(
         name="graphs_list",
         operation="listGraphs",
@@ -349,42 +375,7 @@ BUILT_IN: Final[Sequence[Tool]] = (
         required=("data",),
         destructive=True,
     ),
-    Tool(
-        name="branches_create",
-        operation="createBranch",
-        description="Create a branch: a copy of another to work on, which costs nothing.",
-        needs=_needs(CallKind.CREATE_BRANCH),
-        properties={
-            "name": _TEXT,
-            "from": _TEXT | {"description": "The branch to begin from; main unless given."},
-        },
-        required=("name",),
-    ),
-    Tool(
-        name="branches_delete",
-        operation="deleteBranch",
-        description="Delete a branch and what only it has.",
-        needs=_needs(CallKind.DELETE_BRANCH),
-        properties={"name": _TEXT},
-        required=("name",),
-        in_path={"name": "branch"},
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="branches_merge",
-        operation="mergeBranches",
-        description="Merge a branch into another in one commit; conflicts are listed and nothing is merged.",
-        needs=_needs(CallKind.MERGE),
-        properties={
-            "source": _TEXT,
-            "target": _TEXT | {"description": "main unless given."},
-            "delete_branch": {"type": "boolean", "description": "Delete the source afterwards."},
-            "message": _MESSAGE,
-        },
-        required=("source",),
-        destructive=True,
-    ),
+    *(tool for tool in _OF_VERBS if tool.writes),
 )
 PROPOSE: Final = Tool(
     name="propose",
@@ -394,7 +385,9 @@ PROPOSE: Final = Tool(
     properties={"limit": LIMIT},
 )
 """The end of a session that writes to a branch of its own."""
-OF_SESSION: Final = frozenset({"branches_create", "branches_delete", "branches_merge"})
+OF_SESSION: Final = frozenset(
+    {"branches_create", "branches_delete", "branches_merge", "tags_create", "tags_delete"}
+)
 """Tools that a session with a branch of its own does not have: its work is proposed, not merged."""
 
 
