@@ -55,6 +55,7 @@ def list_requests(calls: Answers) -> Iterator[Asked]:
     yield from ask_stored(calls)
     yield from ask_branches(calls)
     yield from ask_schema(calls)
+    yield from ask_maintenance()
 
 
 def ask_server() -> Iterator[Asked]:
@@ -102,6 +103,9 @@ def ask_reads() -> Iterator[Asked]:
     yield Asked("getBranch", names={"branch": "side"})
     yield Asked("getBranch", "nothing", names={"branch": "nowhere"})
     yield Asked("listJobs")
+    yield Asked("describeGraph", query={"branch": "side"})
+    yield Asked("describeGraph", "at a version", query={"at": "2"})
+    yield Asked("describeGraph", "no branch", query={"branch": "nowhere"})
     yield Asked("listQueries")
     yield Asked("exportGraph", body={"type_names": ["Knows", "City"]})
     yield Asked("exportGraph", "branch", body={"branch": "side", "type_names": ["Person"]})
@@ -239,6 +243,8 @@ def refuse_requests() -> Iterator[Asked]:
     yield Asked("mergeBranches", "may not", body={"source": "side"}, token="t-bo")
     yield Asked("applySchema", "may not", body={"schema_source": GROWN}, token="t-bo")
     yield Asked("exportGraph", "may not", body={}, token="t-bo")
+    for operation in ("ensureIndices", "optimize", "cleanup", "repair"):
+        yield Asked(operation, "may not", body={}, token="t-bo")
     yield Asked("invokeQuery", "may not", names={"name": "names"}, token="t-bo")
 
 
@@ -253,6 +259,9 @@ def ask_writes(calls: Answers) -> Iterator[Asked]:
     for again in ("", ", again"):
         yield Asked("mutate", f"key{again}", body=gil, headers={"idempotency-key": "k"})
     yield Asked("mutate", "key of another", body=add, headers={"idempotency-key": "k"})
+    yield Asked("getOperation", names={"key": "k"})
+    yield Asked("getOperation", "nothing", names={"key": "nothing"})
+    yield Asked("getOperation", "another actor", names={"key": "k"}, token="t-bo")
     yield Asked("mutate", "nothing", body={"query": DROP, "params": {"n": "Nobody"}})
     yield Asked("mutate", "out of range", body={"query": AGE, "params": {"n": "Ada", "a": 999}})
     yield Asked("mutate", "a read", body={"query": NAMES})
@@ -349,3 +358,16 @@ def ask_schema(calls: Answers) -> Iterator[Asked]:
     yield Asked("applySchemaIfGraphCommit", "other head", body=back, head=NOWHERE)
     yield Asked("listCommits", "before a schema", query={"limit": 1})
     yield Asked("applySchemaIfGraphCommit", body=back, head=_find_head(calls))
+
+
+def ask_maintenance() -> Iterator[Asked]:
+    """Build indexes, compact, clean and repair."""
+    yield Asked("ensureIndices", body={"branch": "main"})
+    yield Asked("ensureIndices", "no branch", body={"branch": "nowhere"})
+    yield Asked("optimize", "no body")
+    yield Asked("optimize", "unknown field", body={"branch": "main"})
+    yield Asked("cleanup", body={"keep": 2, "older_than_seconds": 0})
+    yield Asked("cleanup", "nothing said", body={})
+    yield Asked("cleanup", "no age", body={"older_than_seconds": -1})
+    yield Asked("cleanup", "confirmed", body={"keep": 1, "confirm": True})
+    yield Asked("repair", body={"confirm": True})

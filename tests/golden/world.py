@@ -83,7 +83,7 @@ groups: { owners: [ada], readers: [bo] }
 protected_branches: [main]
 rules:
   - id: owners
-    allow: { actors: { group: owners }, actions: [read, export, change, schema_apply, branch_create, branch_delete, branch_merge, invoke_query, policy_change] }
+    allow: { actors: { group: owners }, actions: [read, export, change, schema_apply, branch_create, branch_delete, branch_merge, invoke_query, policy_change, maintain] }
   - id: readers
     allow: { actors: { group: readers }, actions: [read], branch_scope: any }
 """

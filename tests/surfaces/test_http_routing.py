@@ -7,7 +7,13 @@ from omnigraphdb.surfaces.http.routes import ROUTES
 from omnigraphdb.surfaces.http.routing import Route, Router
 
 ROUTER = Router(ROUTES, flat=True, graphs=("g",))
-NAMES = {"{branch}": "branch", "{commit}": "commit", "{name}": "name"}
+NAMES = {
+    "{branch}": "branch",
+    "{commit}": "commit",
+    "{key}": "key",
+    "{name}": "name",
+    "{tag}": "tag",
+}
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: one.operation)

@@ -11,6 +11,8 @@ import pytest
 
 import omnigraphdb
 from omnigraphdb.api.graph import Graph
+from omnigraphdb.engine.maintenance import cleanup
+from omnigraphdb.engine.maintenance.orphans import Swept
 from omnigraphdb.errors import PolicyDenied
 from omnigraphdb.policy import PolicyEngine
 from omnigraphdb.surfaces.http.admission import Admission
@@ -39,7 +41,7 @@ rules:
       actions: [branch_create, branch_merge, schema_apply]
       target_branch_scope: unprotected
   - id: team-deletes
-    allow: { actors: { group: team }, actions: [branch_delete] }
+    allow: { actors: { group: team }, actions: [branch_delete, maintain] }
 """
 VAULT = "vault-zx9"
 SECRET = "Secret-Q7"
@@ -229,6 +231,49 @@ def test_branches_that_may_not_be_read_are_not_listed(door: Door, graph: Graph) 
     assert parents == {"main": None, "open": None, "own": "main"}
     assert VAULT in door.ask("ada", "GET", "/branches").json()["branches"]
     assert VAULT in door.ask("ada", "GET", "/metrics").text
+
+
+def test_maintenance_names_no_branch_that_may_not_be_read(door: Door, graph: Graph) -> None:
+    secret = graph.commits(branch=VAULT)[0].id
+    described = door.ask("bob", "GET", "/describe").json()
+    assert [branch["name"] for branch in described["branches"]] == ["main", "own"]
+    for method, path, body in (
+        ("GET", "/describe", None),
+        ("GET", "/describe?branch=own", None),
+        ("POST", "/indexes", {"branch": "own"}),
+        ("POST", "/optimize", {}),
+        ("POST", "/cleanup", {"keep": 1, "confirm": True}),
+        ("POST", "/repair", {"confirm": True}),
+    ):
+        answer = door.ask("bob", method, path, body)
+        assert answer.status_code == 200, answer.text
+        for hidden in (VAULT, "secret", secret, graph.uri):
+            assert hidden not in answer.text, (path, answer.text)
+    assert door.ask("bob", "POST", "/indexes", {"branch": VAULT}).status_code == 403
+    assert door.ask("bob", "GET", f"/operation/k?branch={VAULT}").status_code == 403
+    assert door.ask("bob", "GET", f"/describe?branch={VAULT}").status_code == 403
+    assert door.ask("bob", "GET", f"/describe?at={secret}").status_code == 404
+    assert VAULT in door.ask("ada", "GET", "/describe").text
+
+
+def test_maintenance_needs_its_right_and_that_to_read(door: Door) -> None:
+    for path in ("/indexes", "/optimize", "/cleanup", "/repair"):
+        answer = door.ask("ada", "POST", path, {})
+        assert answer.status_code == 403
+        assert answer.json()["denied"]["action"] == "maintain"
+
+
+def test_cleanup_names_forks_to_the_readers_of_their_branches(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork stays behind when its branch was deleted and the process died before the fork was removed."""
+    forks = Swept(forks=(VAULT, "own"), errors=(f"fork '{VAULT}': it was kept",))
+    monkeypatch.setattr(cleanup, "sweep_forks", lambda *_, **__: forks)
+    answer = door.ask("bob", "POST", "/cleanup", {"keep": 1})
+    assert VAULT not in answer.text
+    (table,) = answer.json()["tables"]
+    assert table["forks_removed"] == ["own"]
+    assert table["error"] == "branches that you may not read could not be cleaned"
 
 
 def test_what_depends_on_a_branch_is_named_to_its_readers(door: Door, graph: Graph) -> None:

@@ -1,13 +1,16 @@
 """A served graph gives what the graph at hand gives, call by call; what it has not, it explains."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pytest
 
 import omnigraphdb
+from omnigraphdb.api.results import OperationState
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.remote.graph import RemoteGraph
 from tests.support.served import ADD, NAMES, make_graph, serving
@@ -77,6 +80,9 @@ CALLS: dict[str, Ask] = {
     "second log_drawing": lambda graph: graph.log_drawing(
         ["review"], limit=2, before=graph.log_drawing(limit=3).next
     ),
+    "describe": lambda graph: replace(graph.describe(branch="review"), uri=""),
+    "describe at a commit": lambda graph: graph.describe(branch="review", at=head(graph)).types,
+    "operation": lambda graph: graph.operation("nothing", branch="review"),
     "index_status": lambda graph: graph.index_status(),
     "doctor": lambda graph: graph.doctor(),
     "recoveries": lambda graph: (graph.recoveries(), graph.pending_recoveries()),
@@ -121,10 +127,9 @@ def test_what_is_missing_is_explained(both: Both) -> None:
     names = {name for name in dir(omnigraphdb.Graph) if not name.startswith("_")}
     missing = sorted(name for name in names if not hasattr(both.there, name))
     assert missing == [
-        "assign", "changes_frame", "cleanup", "cleanup_preview", "describe", "diff_frame", "discard_recovery", "duckdb",
-        "ensure_indices", "export_files", "frames", "guard", "location", "operation", "optimize", "policy", "project",
-        "query_frame", "read_only", "refresh", "relocate", "repair", "schema_from", "set_policy", "show",
-        "to_networkx", "with_policy",
+        "assign", "changes_frame", "cleanup_preview", "diff_frame", "discard_recovery", "duckdb", "export_files", "frames",
+        "guard", "location", "policy", "project", "query_frame", "read_only", "refresh", "relocate", "schema_from",
+        "set_policy", "show", "to_networkx", "with_policy",
     ]  # fmt: skip
     for name in missing:
         with pytest.raises(AttributeError, match=f"no '{name}': it needs the storage"):
@@ -169,3 +174,37 @@ def test_a_message_over_the_wire_is_that_of_the_commit(both: Both) -> None:
 def test_a_blob_column_of_a_served_table_tells_kind_and_size(both: Both) -> None:
     rows = {row["id"]: row["photo"] for row in both.there.table("Person").to_pylist()}
     assert rows == {"Ada": {"kind": "managed", "size": 11, "uri": None}, "Bo": None}
+
+
+def test_a_served_graph_is_maintained(both: Both) -> None:
+    graph = both.there
+    keyed = graph.mutate(ADD, {"n": "Key"}, branch="review", idempotency_key="k-1")
+    assert graph.operation("k-1", branch="review").commit == keyed.commit
+    assert graph.operation("k-1").state is OperationState.NOT_LANDED
+    assert {str(index.state) for index in graph.ensure_indices().indexes} == {"ready"}
+    assert graph.on("review").ensure_indices().indexes != ()
+    assert {table.table_key for table in graph.optimize().tables} >= {"node:Person"}
+    preview = graph.cleanup(keep=1, older_than=timedelta(seconds=0.25))
+    assert not preview.confirmed
+    assert sum(table.versions_removed for table in preview.tables) > 0
+    young = graph.cleanup(keep=1, older_than=timedelta(days=1, microseconds=1), confirm=True)
+    assert young.confirmed
+    assert sum(table.versions_removed for table in young.tables) == 0
+    assert graph.repair(confirm=True).commit is None
+    with pytest.raises(UserInputError, match="actor=… needs the storage of the graph"):
+        graph.optimize(actor="bo")
+    with pytest.raises(UserInputError, match="'keep' is a whole number"):
+        graph.cleanup(keep="all")  # type: ignore[arg-type]
+    with pytest.raises(UserInputError, match="'older_than' is a timedelta"):
+        graph.cleanup(older_than=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", ["1e999", "1e300", "-1e300", '"7d"', "true"])
+def test_an_age_is_a_number_of_seconds(both: Both, seconds: str) -> None:
+    answer = httpx.post(
+        f"{both.there.uri}/cleanup",
+        content=f'{{"older_than_seconds": {seconds}}}',
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 400
+    assert "'older_than_seconds' is" in answer.json()["error"]

@@ -277,7 +277,7 @@ from omnigraphdb.errors import RemoteError
 from omnigraphdb.remote.graph import RemoteGraph
 from omnigraphdb.remote.transport import Transport
 from tests.support.cutting import Hurried
-import pyarrow, omnigraphdb.remote.forms, omnigraphdb.remote.reports, omnigraphdb.remote.pictures
+import pyarrow, omnigraphdb.remote.forms, omnigraphdb.remote.pictures
 def peak():
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) // 1024
 before = peak()

@@ -41,6 +41,9 @@ def is_other_elsewhere(method: str, argument: str, kind: str) -> bool:
         case "spark" | "progress":
             # They change nothing about an answer, so that a served graph leaves them out.
             return True
+        case "deep":
+            # A deep examination reads every file, which a server leaves to whoever has them.
+            return True
         case "actor":
             # The token of a server says who asks.
             return True

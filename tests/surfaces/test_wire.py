@@ -26,7 +26,6 @@ SHAPES: dict[str, Any] = {
     "ChangeBlock": wire.BlockRecord,
     "ChangePage": wire.FeedRecord,
     "ChangeStream": wire.BlockRecord,
-    "Description": wire.DescriptionOutput,
     "Diagnostic": wire.DiagnosticOutput,
     "Diff": wire.DiffRecord,
     "DiffDrawing": wire.DiffGraphOutput,
@@ -40,7 +39,6 @@ SHAPES: dict[str, Any] = {
     "Scores": wire.ScoresOutput,
     "SparkScores": wire.ScoresOutput,
     "StoredQuery": wire.QueryCatalogEntry,
-    "TypeDescription": wire.TypeState,
 }
 
 

@@ -1,6 +1,7 @@
 """The description of a graph: its types, branches, newest commits, and what recovery has yet to finish."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import field
 
 from omnigraphdb.api.branches import Branch, Branches, list_shown
 from omnigraphdb.api.results import Commit, Commits, RecoverySidecar
@@ -9,48 +10,34 @@ from omnigraphdb.engine.description import TypeDescription, describe_types
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.manifest.view import View
 from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Value, derived, wire
 
 COMMITS_DESCRIBED = 5
 """Newest commits that a description shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Description(Shown):
+class Description(Shown, Value):
     """What a graph holds at one moment of a branch: types with rows, sizes and indexes, branches, newest commits."""
 
     uri: str
     branch: str
-    commit: str | None
+    commit: str | None = field(metadata=wire("graph_commit_id"))
     manifest_version: int
     types: tuple[TypeDescription, ...]
     branches: tuple[Branch, ...]
     commits: tuple[Commit, ...]
     pending: tuple[RecoverySidecar, ...] = ()
 
-    @property
+    @derived
     def rows(self) -> int:
         """Nodes and edges together."""
         return sum(one.rows for one in self.types)
 
-    @property
+    @derived
     def bytes(self) -> int:
         """The size of the data files that this state shows."""
         return sum(one.bytes for one in self.types)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "graph_commit_id": self.commit,
-            "manifest_version": self.manifest_version,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "types": [one.to_dict() for one in self.types],
-            "branches": [one.to_dict() for one in self.branches],
-            "commits": [one.to_dict() for one in self.commits],
-            "pending": [one.to_dict() for one in self.pending],
-        }
 
     def _sheet(self) -> Sheet:
         """Types, branches and commits, one table each."""
@@ -68,17 +55,19 @@ class Description(Shown):
         )
 
 
-def describe(engine: Engine, view: View) -> Description:
-    """Describe what a view shows; opens each of its tables once and reads no rows."""
+def describe(engine: Engine, view: View, may_show: Callable[[str], bool]) -> Description:
+    """Describe a view for a caller who may see some branches; opens each of its tables once and reads no rows."""
+    commits = map(Commit.of, view.lineage.listed(limit=COMMITS_DESCRIBED))
+    pending = map(RecoverySidecar.of, engine.recovery.forecast())
     return Description(
         uri=engine.uri,
         branch=view.branch,
         commit=view.commit,
         manifest_version=view.version,
         types=describe_types(engine, view),
-        branches=tuple(list_shown(engine.manifest, lambda _: True, compare=True)),
-        commits=tuple(map(Commit.of, view.lineage.listed(limit=COMMITS_DESCRIBED))),
-        pending=tuple(map(RecoverySidecar.of, engine.recovery.forecast())),
+        branches=tuple(list_shown(engine.manifest, may_show, compare=True)),
+        commits=tuple(commit for commit in commits if may_show(commit.branch)),
+        pending=tuple(operation for operation in pending if may_show(operation.branch)),
     )
 
 

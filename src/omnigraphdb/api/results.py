@@ -160,3 +160,11 @@ class RecoverySidecar(Value):
             problem=pending.problem,
             holder=None if pending.holder is None else pending.holder.to_dict(),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryList(Value):
+    """Writes that recovery has yet to finish, and those it finished."""
+
+    pending: tuple[RecoverySidecar, ...]
+    settled: tuple[RecoveryAudit, ...]

@@ -122,7 +122,7 @@ RULES: Final[Mapping[CallKind, tuple[RightRule, ...]]] = {
     ),
     CallKind.APPLY_SCHEMA: (RightRule(action="schema_apply", target="main"),),
     CallKind.INVOKE_QUERY: (RightRule(action="invoke_query", query="query"),),
-    CallKind.MAINTAIN: (RightRule(action="maintain"),),
+    CallKind.MAINTAIN: (RightRule(action="maintain"), _READ_SERVED),
     CallKind.CHANGE_POLICY: (RightRule(action="policy_change"),),
     CallKind.LIST_GRAPHS: (RightRule(action="graph_list", served_only=True),),
 }

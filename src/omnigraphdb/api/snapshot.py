@@ -611,7 +611,7 @@ class Snapshot:
         from omnigraphdb.api.description import describe
 
         with self._reading():
-            return describe(self._engine, self._view)
+            return describe(self._engine, self._view, lambda _: True)
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""

@@ -1,24 +1,25 @@
 """The contents of a type of a graph: rows, files, bytes, and the coverage of its indexes."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import field
 
 from omnigraphdb.engine.maintenance.indexes import IndexStatus, list_statuses
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.ids import TableKey, is_node, type_name
 from omnigraphdb.manifest.view import View
 from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Value, derived, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeDescription:
+class TypeDescription(Value):
     """One type: its rows, the size of its data files, and its indexes."""
 
     table_key: TableKey
     rows: int
     bytes: int
     fragments: int
-    version: int
+    version: int = field(metadata=wire("table_version"))
     indexes: tuple[IndexStatus, ...] = ()
 
     @property
@@ -26,7 +27,12 @@ class TypeDescription:
         """The name of the type."""
         return type_name(self.table_key)
 
-    @property
+    @derived
+    def type_name(self) -> str:
+        """The name of the type, under its name in JSON."""
+        return self.name
+
+    @derived
     def kind(self) -> str:
         """`node` or `edge`."""
         return "node" if is_node(self.table_key) else "edge"
@@ -36,19 +42,6 @@ class TypeDescription:
         """The part of its rows that its indexes cover, from 0 to 1; 1 for a type without rows or without indexes."""
         total_rows = sum(index.rows for index in self.indexes)
         return sum(index.rows_indexed for index in self.indexes) / total_rows if total_rows else 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the wire form."""
-        return {
-            "table_key": self.table_key,
-            "kind": self.kind,
-            "type_name": self.name,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "fragments": self.fragments,
-            "table_version": self.version,
-            "indexes": [index.to_dict() for index in self.indexes],
-        }
 
 
 def describe_types(engine: Engine, view: View) -> tuple[TypeDescription, ...]:

@@ -64,6 +64,13 @@ class Job(Value):
     progress: Progress | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList(Value):
+    """Jobs of every process, oldest first."""
+
+    jobs: tuple[Job, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Running:
     """A job of this process; its record exists once it has lasted long enough."""

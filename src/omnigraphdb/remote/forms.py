@@ -8,7 +8,6 @@ from omnigraphdb.api import wire
 from omnigraphdb.api.comparisons import DiffPage
 from omnigraphdb.api.texts import schema_of
 from omnigraphdb.catalog.resolve.schema import compile_schema
-from omnigraphdb.engine.jobs import Job
 from omnigraphdb.engine.results import (
     Commit,
     Commits,
@@ -44,7 +43,6 @@ COMMITS: Final = Form(wire.CommitListOutput, _read_commits)
 ENTITY: Final[Form[dict[str, Any]]] = Form(wire.EntityOutput, lambda body: body["entity"])
 EXPLANATION: Final = Form(wire.ExplanationOutput, decode.read_explanation)
 HISTORY: Final = Form(wire.EntityHistoryOutput, decode.read_history)
-JOBS: Final = Form(wire.JobListOutput, lambda body: [from_dict(Job, job) for job in body["jobs"]])
 LOAD: Final = form_value(LoadResult)
 MUTATION: Final = form_value(MutationResult)
 QUERIES: Final[Form[list[dict[str, Any]]]] = Form(

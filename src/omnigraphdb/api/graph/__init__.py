@@ -18,6 +18,7 @@ from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
 from omnigraphdb.api.graph.writes import Writes
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.manifest.names import branch_name
@@ -41,6 +42,7 @@ class Graph(
     BranchVerbs,
     Diffs,
     Changes,
+    MaintenanceVerbs,
     Maintenance,
     Policies,
 ):

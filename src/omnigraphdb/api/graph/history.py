@@ -13,9 +13,7 @@ from omnigraphdb.api.arguments import (
     text_of,
 )
 from omnigraphdb.api.graph.handle import Handle
-from omnigraphdb.api.results import Commit, Commits, OperationStatus
-from omnigraphdb.manifest.names import actor_name
-from omnigraphdb.manifest.operations import idempotency_key as idempotency_key_of
+from omnigraphdb.api.results import Commit, Commits
 from omnigraphdb.manifest.travel import find_commit
 
 if TYPE_CHECKING:
@@ -94,24 +92,3 @@ class History(Handle):
             ('node:Person',)
         """
         return Commit.of(find_commit(self._engine.manifest, text_of("id", name_of(id))))
-
-    def operation(
-        self, key: str, *, branch: str | None = None, actor: str | None = None
-    ) -> OperationStatus:
-        """Say what became of the request of an idempotency key: `landed`, `not_landed` or `undecided`.
-
-        Keys are per branch and actor; those of `branch_create` and `branch_delete` are on main.
-
-        Example:
-            >>> nobody = 'query q() { update Person set { age: 1 } where name = "nobody" }'
-            >>> done = graph.mutate(nobody, idempotency_key="request-17")
-            >>> graph.mutate(nobody, idempotency_key="request-17").replayed
-            True
-            >>> str(graph.operation("request-17").state)
-            'landed'
-        """
-        from omnigraphdb.engine.keyed import find_status
-
-        target = self._target(branch, "operation")
-        by = actor_name(actor) or self._actor
-        return find_status(self._engine, target, by, idempotency_key_of(key))

@@ -9,13 +9,11 @@ import pyarrow as pa
 from omnigraphdb.api.arguments import Reference
 from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
-from omnigraphdb.api.snapshot import Snapshot
 from omnigraphdb.errors import HistoryReclaimed
 
 if TYPE_CHECKING:
     from omnigraphdb.api.blobs import Blob
     from omnigraphdb.api.comparisons import EntityHistory
-    from omnigraphdb.api.description import Description
     from omnigraphdb.api.frames import GraphFrames
     from omnigraphdb.api.neighbours import Neighbourhood
     from omnigraphdb.api.paths import EntityPath
@@ -257,15 +255,3 @@ class Reads(Handle):
             3
         """
         return self._read(branch, at, lambda seen: seen.table(type_name))
-
-    def describe(self, *, branch: str | None = None, at: Reference | None = None) -> "Description":
-        """What the graph holds: types with rows, sizes and indexes, branches, newest commits, pending operations.
-
-        Opens every table once and reads no rows; print the result, or look at it in a notebook.
-
-        Example:
-            >>> found = graph.describe()
-            >>> found.branch, [(one.kind, one.name) for one in found.types]
-            ('main', [('edge', 'Knows'), ('node', 'Person')])
-        """
-        return self._read(branch, at, Snapshot.describe)

@@ -6,6 +6,7 @@ declaration: bodies and query strings of requests, their description, and the re
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, field, fields
+from datetime import timedelta
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType, NoneType
@@ -22,16 +23,29 @@ from typing import (
     get_type_hints,
 )
 
-from omnigraphdb.api.arguments import Reference, flag_of, name_of, point_of, text_of
+from omnigraphdb.api.arguments import (
+    Reference,
+    age_of,
+    count_of,
+    flag_of,
+    name_of,
+    point_of,
+    text_of,
+)
 from omnigraphdb.api.texts import schema_of
+from omnigraphdb.errors import UserInputError, shorten
 from omnigraphdb.language.source import Source
+from omnigraphdb.manifest.operations import idempotency_key
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import UNIONS
 
 __all__ = [
+    "Age",
     "Argument",
     "BranchName",
+    "Count",
     "Flag",
+    "Key",
     "OwnBranch",
     "Point",
     "SchemaText",
@@ -69,12 +83,21 @@ def _schema_of(_name: str, value: Any) -> Source:
     return schema_of(value)
 
 
+def _key_of(_name: str, value: Any) -> str:
+    return idempotency_key(value)
+
+
 Text = Annotated[str, text_of]
 BranchName = Annotated[str, _branch_of]
 """A branch, or its name."""
 OwnBranch = Annotated[str | None, _own_branch_of]
 """The branch that a call is about; None is that of the handle."""
 Flag = Annotated[bool, flag_of]
+Count = Annotated[int, count_of]
+Age = Annotated[timedelta | None, age_of]
+"""A length of time; a number of seconds in JSON."""
+Key = Annotated[str, _key_of]
+"""An idempotency key."""
 Point = Annotated[Reference | None, _point_of]
 """A point in the history of a branch; None is its head."""
 SchemaText = Annotated[Source, _schema_of]
@@ -127,6 +150,8 @@ class Argument:
     """Whether it names the branch that the call is about, which the handle may have."""
     is_point: bool
     """Whether it is a point in history."""
+    is_age: bool
+    """Whether it is a length of time."""
 
 
 def list_arguments(cls: Any) -> tuple[Argument, ...]:
@@ -155,6 +180,7 @@ def _describe(declared: Any, hint: Any) -> Argument:
         is_branch=_branch_of in checks or _own_branch_of in checks,
         is_own_branch=_own_branch_of in checks,
         is_point=_point_of in checks,
+        is_age=age_of in checks,
     )
 
 
@@ -168,9 +194,11 @@ def _split_hint(hint: Any) -> tuple[Any, ...]:
 
 
 def _json_type(hint: Any) -> Any:
-    """Give the type in JSON of a declared type; a point in history and a source are text."""
+    """Give the type in JSON of a declared type; a point in history and a source are text, a length of time a number of seconds."""
     if hint in (Reference | None, Source):
         return str
+    if hint is timedelta:
+        return int | float
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Literal[tuple(map(str, hint))]
     if get_origin(hint) in UNIONS:
@@ -208,14 +236,25 @@ def read_body(cls: type[A], body: Mapping[str, Any], fixed: Mapping[str, Any]) -
 
 def _read_value(argument: Argument, value: Any) -> Any:
     """Read a value; digits are a manifest version where a point in history stands."""
+    if argument.is_age:
+        return _read_age(argument.wire, value)
     is_version = argument.is_point and value.isascii() and value.isdigit() and len(value) < 20
     return int(value) if is_version else value
+
+
+def _read_age(name: str, seconds: float) -> timedelta:
+    try:
+        return timedelta(seconds=seconds)
+    except (OverflowError, ValueError) as error:
+        raise UserInputError(
+            f"'{name}' is {shorten(seconds)}, not a number of seconds; nothing was done"
+        ) from error
 
 
 def write_body(asked: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Write the arguments of a call as JSON, without those that have their default or that the route decides."""
     return {
-        argument.wire: _write_value(value)
+        argument.wire: _write_value(argument, value)
         for argument in list_arguments(type(asked))
         if not argument.is_local and argument.name not in fixed
         for value in [getattr(asked, argument.name)]
@@ -223,12 +262,15 @@ def write_body(asked: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write_value(value: Any) -> Any:
+def _write_value(argument: Argument, value: Any) -> Any:
     """Write a value as JSON."""
     match value:
-        case bool():
-            return value
+        case timedelta():
+            return value.total_seconds()
         case Source():
             return value.text
+        case int() if not argument.is_point:
+            # JSON has truth values and counts; anything else is text.
+            return value
         case _:
             return str(value)

@@ -5,7 +5,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 from omnigraphdb.compile.descriptor import ValueDescriptor
 from omnigraphdb.engine.history.changes import DiffStats
 from omnigraphdb.engine.history.entity import HistoryGap
-from omnigraphdb.engine.jobs import Job
 from omnigraphdb.engine.results import Commit, MutationResult
 
 Row = dict[str, Any]
@@ -248,9 +247,3 @@ class GraphListResponse(TypedDict):
     """The served graphs, by id."""
 
     graphs: list[GraphOutput]
-
-
-class JobListOutput(TypedDict):
-    """Jobs of every process, oldest first."""
-
-    jobs: list[Job]

@@ -5,7 +5,6 @@ from typing import NotRequired, TypedDict
 from omnigraphdb.api.drawings import OperationCounts
 from omnigraphdb.api.wire.answers import Row
 from omnigraphdb.compile.descriptor import ValueDescriptor
-from omnigraphdb.engine.results import RecoveryAudit
 
 
 class LintInput(TypedDict):
@@ -202,10 +201,3 @@ class CleanupPreviewOutput(TypedDict):
     """What cleanup would remove, by table."""
 
     tables: list[RemovableOutput]
-
-
-class RecoveryListOutput(TypedDict):
-    """Writes that recovery has yet to finish, and those it finished."""
-
-    pending: list[Row]
-    settled: list[RecoveryAudit]

@@ -2,15 +2,12 @@
 
 from typing import Any, NotRequired, TypedDict
 
-from omnigraphdb.api.branches import Branch
-from omnigraphdb.api.results import RecoverySidecar
 from omnigraphdb.api.wire.answers import (
     CauseOutput,
     Row,
 )
 from omnigraphdb.engine.history.changes import DiffStats
 from omnigraphdb.engine.history.entity import HistoryGap
-from omnigraphdb.engine.maintenance.indexes import IndexStatus
 from omnigraphdb.engine.results import Commit
 
 # ---- comparisons
@@ -100,41 +97,7 @@ class BaselineOutput(TypedDict):
     records: int
 
 
-# ---- maintenance
-
-
-# ---- recovery and keys
-
-
 # ---- values of a graph
-
-
-class TypeState(TypedDict):
-    """One type, and what its table holds."""
-
-    table_key: str
-    kind: str
-    type_name: str
-    rows: int
-    bytes: int
-    fragments: int
-    table_version: int
-    indexes: list[IndexStatus]
-
-
-class DescriptionOutput(TypedDict):
-    """What a branch holds."""
-
-    uri: str
-    branch: str
-    graph_commit_id: str | None
-    manifest_version: int
-    rows: int
-    bytes: int
-    types: list[TypeState]
-    branches: list[Branch]
-    commits: list[Commit]
-    pending: list[RecoverySidecar]
 
 
 class BlobSelector(TypedDict):

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Self
 
 from omnigraphdb.display import Sheet, Shown, count_of, tabulate
 from omnigraphdb.errors import OmniError, TableNotFound
 from omnigraphdb.ids import BranchName, TableKey
 from omnigraphdb.values import dataclass
-from omnigraphdb.wire import Value, wire
+from omnigraphdb.wire import Value, derived, wire
 
 
 class Examination(Shown, list["Issue"]):
@@ -31,15 +31,24 @@ class Examination(Shown, list["Issue"]):
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON form; only a deep examination includes the counts."""
-        counts = {
-            "files_compared": self.files_compared,
-            "files_without_digest": self.files_without_digest,
-        }
-        return {
-            "settled": not self,
-            "findings": [issue.to_dict() for issue in self],
-            **{name: count for name, count in counts.items() if count is not None},
-        }
+        return self.listed().to_dict()
+
+    @classmethod
+    def of(cls, answer: "IssueList") -> Self:
+        """Return the examination that has these issues."""
+        return cls(
+            answer.findings,
+            files_compared=answer.files_compared,
+            files_without_digest=answer.files_without_digest,
+        )
+
+    def listed(self) -> "IssueList":
+        """Return the issues and the counts as a value."""
+        return IssueList(
+            findings=tuple(self),
+            files_compared=self.files_compared,
+            files_without_digest=self.files_without_digest,
+        )
 
     def _sheet(self) -> Sheet:
         """List the issues with their remedies."""
@@ -68,6 +77,20 @@ class Issue(Value):
     def __str__(self) -> str:
         location = "".join(f" [{name}]" for name in (self.branch, self.table_key) if name)
         return f"{self.check}{location}: {self.message}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueList(Value):
+    """The issues of an examination; only a deep examination has the counts of files."""
+
+    findings: tuple[Issue, ...]
+    files_compared: int | None = field(default=None, metadata=wire(omit=True))
+    files_without_digest: int | None = field(default=None, metadata=wire(omit=True))
+
+    @derived
+    def settled(self) -> bool:
+        """Whether every invariant holds."""
+        return not self.findings
 
 
 # ---- files

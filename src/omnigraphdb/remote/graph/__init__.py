@@ -6,6 +6,7 @@ from typing import Any
 from omnigraphdb.api.query_results import QueryResult
 from omnigraphdb.api.results import Commit, MutationResult
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.remote import decode, forms
@@ -14,7 +15,6 @@ from omnigraphdb.remote.arguments import spell_headers, spell_params
 from omnigraphdb.remote.checks import check_arguments
 from omnigraphdb.remote.graph.changes import Changes
 from omnigraphdb.remote.graph.diffs import Diffs
-from omnigraphdb.remote.graph.maintenance import Maintenance
 from omnigraphdb.remote.graph.reads import Reads
 from omnigraphdb.remote.graph.writes import Writes
 from omnigraphdb.remote.transport import Transport
@@ -35,7 +35,9 @@ def connect(
 
 
 @check_arguments
-class RemoteGraph(Reads, Writes, SchemaVerbs, TagVerbs, BranchVerbs, Diffs, Changes, Maintenance):
+class RemoteGraph(
+    Reads, Writes, SchemaVerbs, TagVerbs, BranchVerbs, Diffs, Changes, MaintenanceVerbs
+):
     """A served graph; safe to share between threads. Calls raise the errors that a graph at hand raises."""
 
     def on(self, branch: str) -> "RemoteGraph":

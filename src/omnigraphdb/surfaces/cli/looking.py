@@ -81,14 +81,17 @@ def jobs(uri: Uri = None, store: Store = None, json: Json = False) -> None:
     Example: omnigraphdb jobs people.omni
     """
     with open_store(choose_graph(uri, store)) as graph:
-        found = graph.jobs()
+        from omnigraphdb.api.verbs.maintenance import LIST_JOBS, JobsList
+        from omnigraphdb.api.verbs.verb import run_verb
+
+        answer = run_verb(graph, LIST_JOBS, JobsList())
     if json:
-        say_json({"jobs": [one.to_dict() for one in found]})
+        say_json(answer.to_dict())
         return
-    for one in found:
-        say(_describe_job(one))
-    dead = sum(one.state == "dead" for one in found)
-    say(f"{len(found) - dead} running, {dead} dead")
+    for job in answer.jobs:
+        say(_describe_job(job))
+    dead = sum(job.state == "dead" for job in answer.jobs)
+    say(f"{len(answer.jobs) - dead} running, {dead} dead")
 
 
 def graphs_list(json: Json = False) -> None:

@@ -1,6 +1,6 @@
 """Commands that examine and recover a graph: doctor, relocate, recovery."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -95,15 +95,18 @@ def recovery_list(uri: Uri = None, store: Store = None, json: Json = False) -> N
     Example: omnigraphdb recovery list people.omni
     """
     with open_store(choose_graph(uri, store)) as graph:
-        pending, settled = graph.pending_recoveries(), graph.recoveries()
+        from omnigraphdb.api.verbs.maintenance import LIST_RECOVERIES, RecoveriesList
+        from omnigraphdb.api.verbs.verb import run_verb
+
+        answer = run_verb(graph, LIST_RECOVERIES, RecoveriesList(pending=True, settled=True))
     if json:
-        say_json(_list_recoveries(pending, settled))
+        say_json(answer.to_dict())
         return
-    for one in pending:
-        say(_pending(one))
-    for row in settled:
+    for operation in answer.pending:
+        say(_pending(operation))
+    for row in answer.settled:
         say(_render_audit(row))
-    say(f"{len(pending)} pending, {len(settled)} settled")
+    say(f"{len(answer.pending)} pending, {len(answer.settled)} settled")
 
 
 def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> None:
@@ -118,7 +121,9 @@ def recovery_run(uri: Uri = None, store: Store = None, json: Json = False) -> No
         left = graph.pending_recoveries()
         done = [row for row in graph.recoveries() if row.operation_id not in known]
     if json:
-        say_json(_list_recoveries(left, done))
+        from omnigraphdb.api.results import RecoveryList
+
+        say_json(RecoveryList(pending=tuple(left), settled=tuple(done)).to_dict())
     else:
         for row in done:
             say(_render_audit(row))
@@ -156,15 +161,6 @@ def recovery_discard(
     say(f"discarded {done.operation_id} {done.writer_kind} in commit {done.commit}")
     for one in done.leaves:
         say(f"it leaves {one}")
-
-
-def _list_recoveries(
-    pending: "list[RecoverySidecar]", settled: "list[RecoveryAudit]"
-) -> dict[str, list[Any]]:
-    return {
-        "pending": [one.to_dict() for one in pending],
-        "settled": [row.to_dict() for row in settled],
-    }
 
 
 def _pending(one: "RecoverySidecar") -> str:

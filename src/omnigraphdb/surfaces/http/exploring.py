@@ -1,13 +1,14 @@
 """Routes of the explorer: what a page that shows a graph asks for, each answer bounded."""
 
-from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from omnigraphdb.api.drawings import EDGES_DRAWN, NODES_DRAWN
 from omnigraphdb.api.log_drawings import COMMITS_DRAWN
 from omnigraphdb.api.paths import HOPS_MAX
-from omnigraphdb.api.reports import Examination
 from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.api.verbs.call import Call as VerbCall
+from omnigraphdb.api.verbs.maintenance import EXAMINE, LIST_RECOVERIES, Examine, RecoveriesList
+from omnigraphdb.api.verbs.verb import Verb, run_verb
 from omnigraphdb.catalog.model import Catalog, EdgeType, TableType
 from omnigraphdb.compile.check import check
 from omnigraphdb.compile.checked import Checked
@@ -17,18 +18,16 @@ from omnigraphdb.compile.descriptor import describe_value
 from omnigraphdb.compile.lint import lint_report
 from omnigraphdb.engine.description import TypeDescription
 from omnigraphdb.errors import QueryError, UserInputError
-from omnigraphdb.ids import MAIN
 from omnigraphdb.language.diagnostics import Diagnostic
 from omnigraphdb.language.query.parse import parse_queries
 from omnigraphdb.language.query.tree import Query
 from omnigraphdb.language.source import Source
-from omnigraphdb.surfaces.http.asks import find_commit_branch
 from omnigraphdb.surfaces.http.calls import Call
 from omnigraphdb.surfaces.http.reads import read_point
 from omnigraphdb.surfaces.http.replies import Reply, reply_json
 from omnigraphdb.values import replace
 
-_T = TypeVar("_T")
+_A = TypeVar("_A")
 
 COMMITS_MAX: Final = 1_000
 NEIGHBOURS_SHOWN: Final = 50
@@ -244,16 +243,9 @@ def log_graph(call: Call) -> Reply:
 # ---- health
 
 
-def index_status(call: Call) -> Reply:
-    """Show how far indexes cover their tables."""
-    return reply_json(call.place.graph.index_status(branch=call.text("branch")).to_dict())
-
-
 def doctor(call: Call) -> Reply:
     """Show what is wrong with a graph, and what to do about it; branches that the actor may not read are left out."""
-    found = call.place.graph.doctor()
-    shown = Examination(_keep_readable(call, found, lambda one: one.branch))
-    return reply_json(call.name_graph(shown.to_dict()))
+    return _answer(call, EXAMINE, Examine())
 
 
 def cleanup_preview(call: Call) -> Reply:
@@ -278,22 +270,10 @@ def cleanup_preview(call: Call) -> Reply:
 
 def recoveries(call: Call) -> Reply:
     """Show writes that recovery has yet to finish, and those it finished, of branches that the actor may read."""
-    graph = call.place.graph
-    pending = _keep_readable(call, graph.pending_recoveries(), lambda one: one.branch)
-    settled = _keep_readable(
-        call, graph.recoveries(), lambda one: find_commit_branch(call, one.commit)
-    )
-    shown = {
-        "pending": [one.to_dict() for one in pending],
-        "settled": [one.to_dict() for one in settled],
-    }
-    return reply_json(call.name_graph(shown))
+    return _answer(call, LIST_RECOVERIES, RecoveriesList(pending=True, settled=True))
 
 
-def _keep_readable(
-    call: Call, found: Iterable[_T], branch_of: Callable[[_T], str | None]
-) -> list[_T]:
-    """Leave out what is about a branch that the actor may not read; what is about none concerns main."""
-    named = [(one, branch_of(one) or MAIN) for one in found]
-    readable = {branch for branch in {branch for _, branch in named} if call.may_read(branch)}
-    return [one for one, branch in named if branch in readable]
+def _answer(call: Call, verb: Verb[_A, Any], asked: _A) -> Reply:
+    """Answer with texts that may name files by the address of the graph."""
+    facts = VerbCall(actor=call.actor, shows=call.may_read)
+    return reply_json(call.name_graph(run_verb(call.place.graph, verb, asked, facts).to_dict()))

@@ -46,12 +46,6 @@ def schema(call: Call) -> Reply:
     return reply_json({"schema_source": call.place.graph.schema_source})
 
 
-def jobs(call: Call) -> Reply:
-    """List the jobs; those of branches that the actor may not read are left out."""
-    found = [one for one in call.place.graph.jobs() if call.may_read(one.branch)]
-    return reply_json(call.name_graph({"jobs": [one.to_dict() for one in found]}))
-
-
 # ---- queries
 
 

@@ -1,9 +1,10 @@
 """The routes of the server, in the order of its description."""
 
-from typing import Any, Final
+from typing import Final
 
 from omnigraphdb.api import wire
 from omnigraphdb.api.log_drawings import LogDrawing
+from omnigraphdb.api.results import RecoveryList
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.branch import (
     CREATE_BRANCH,
@@ -13,8 +14,19 @@ from omnigraphdb.api.verbs.branch import (
     PREVIEW_MERGE,
     SHOW_BRANCH,
 )
+from omnigraphdb.api.verbs.maintenance import (
+    CLEANUP,
+    DESCRIBE,
+    ENSURE_INDEXES,
+    LIST_JOBS,
+    OPTIMIZE,
+    REPAIR,
+    SHOW_INDEXES,
+    SHOW_OPERATION,
+)
 from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
+from omnigraphdb.engine.maintenance.issues import IssueList
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
 from omnigraphdb.surfaces.http import (
     asks,
@@ -144,16 +156,9 @@ READS: Final = (
     *make_routes(LIST_BRANCHES),
     *make_routes(SHOW_BRANCH),
     *make_routes(LIST_TAGS),
-    Route(
-        method="GET",
-        path="/jobs",
-        operation="listJobs",
-        summary="List long work that runs, and what died",
-        handler=reads.jobs,
-        verb=CallKind.READ,
-        answer=wire.JobListOutput,
-        statuses=_READ_STATUSES,
-    ),
+    *make_routes(DESCRIBE, asks=asks.ask_read),
+    *make_routes(LIST_JOBS),
+    *make_routes(SHOW_OPERATION),
     Route(
         method="GET",
         path="/commits",
@@ -448,18 +453,7 @@ EXPLORER: Final = (
         answer=wire.DiffGraphOutput,
         statuses=(*_READ_STATUSES, 410, 413),
     ),
-    Route(
-        method="GET",
-        path="/index_status",
-        operation="indexStatus",
-        summary="Show how far indexes cover their tables",
-        handler=exploring.index_status,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        params=(_BRANCH,),
-        answer=dict[str, Any],
-        statuses=_READ_STATUSES,
-    ),
+    *make_routes(SHOW_INDEXES),
     Route(
         method="GET",
         path="/doctor",
@@ -468,7 +462,7 @@ EXPLORER: Final = (
         handler=exploring.doctor,
         verb=CallKind.READ,
         asks=asks.ask_read,
-        answer=dict[str, Any],
+        answer=IssueList,
         statuses=_READ_STATUSES,
     ),
     Route(
@@ -493,7 +487,7 @@ EXPLORER: Final = (
         handler=exploring.recoveries,
         verb=CallKind.READ,
         asks=asks.ask_read,
-        answer=wire.RecoveryListOutput,
+        answer=RecoveryList,
         statuses=_READ_STATUSES,
     ),
 )
@@ -574,6 +568,10 @@ WRITES: Final = (
     *make_routes(PREVIEW_MERGE),
     *make_routes(CREATE_TAG),
     *make_routes(DELETE_TAG),
+    *make_routes(ENSURE_INDEXES),
+    *make_routes(OPTIMIZE),
+    *make_routes(CLEANUP),
+    *make_routes(REPAIR),
     *make_routes(PLAN_SCHEMA),
     *make_routes(APPLY_SCHEMA),
     Route(

@@ -1,6 +1,6 @@
 """Routes of verbs: each follows from the declaration of its verb."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NotRequired, TypedDict, TypeVar
 
 from omnigraphdb.api.verbs.argument import Argument, list_arguments, read_body
@@ -24,8 +24,13 @@ _WRITE_STATUSES: Final = (409, 429, 503)
 _CONDITION_STATUS: Final = 412
 
 
-def make_routes(verb: Verb[Any, Any]) -> Iterator[Route]:
-    """Make the route of a verb, and the one that depends on the head of its branch."""
+def make_routes(
+    verb: Verb[Any, Any], *, asks: Callable[[Call], Iterable[Ask]] | None = None
+) -> Iterator[Route]:
+    """Make the route of a verb, and the one that depends on the head of its branch.
+
+    `asks` lists the rights that a request needs; by default those of the branches that its arguments name.
+    """
     endpoint = verb.endpoint
     route = Route(
         method=endpoint.method,
@@ -34,9 +39,9 @@ def make_routes(verb: Verb[Any, Any]) -> Iterator[Route]:
         summary=verb.summary,
         handler=lambda call: _answer(verb, call),
         verb=verb.kind,
-        asks=lambda call: _list_asks(verb, call, _read_arguments(verb, call)),
+        asks=asks or (lambda call: _list_asks(verb, call, _read_arguments(verb, call))),
         writes=verb.writes,
-        body_kind=BodyKind.JSON if endpoint.has_body else BodyKind.NONE,
+        body_kind=_find_body_kind(verb),
         body=_make_body(verb) if endpoint.has_body else None,
         params=() if endpoint.has_body else tuple(map(_make_param, _list_beside_path(verb))),
         names=_list_names(verb),
@@ -53,6 +58,13 @@ def make_routes(verb: Verb[Any, Any]) -> Iterator[Route]:
             conditional=True,
             statuses=(*route.statuses, _CONDITION_STATUS),
         )
+
+
+def _find_body_kind(verb: Verb[Any, Any]) -> BodyKind:
+    if not verb.endpoint.has_body:
+        return BodyKind.NONE
+    needs_body = any(argument.is_required for argument in _list_beside_path(verb))
+    return BodyKind.JSON if needs_body else BodyKind.OPTIONAL_JSON
 
 
 def _list_beside_path(verb: Verb[Any, Any]) -> Iterator[Argument]:
