@@ -52,7 +52,6 @@ def refuse_arguments(notes: Notes, graph: RemoteGraph) -> None:
     note("branch_create, actor", lambda: graph.branch_create("x", actor="bo"))
     note("changes_stream, spark", lambda: list(graph.changes_stream(spark=True)))
     note("commit_changes, nodes_first", lambda: graph.commit_changes("x", nodes_first=True))
-    note("commits, something", lambda: graph.commits(nothing=1))
     note("diff, spark", lambda: graph.diff("main", "side", spark=True))
     note("load, actor", lambda: graph.load([], mode="merge", actor="bo"))
     note("load, a default", lambda: graph.load([], mode="merge", spark="auto"))

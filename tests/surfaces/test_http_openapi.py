@@ -12,7 +12,9 @@ import omnigraphdb
 from omnigraphdb.api import wire
 from omnigraphdb.api.branches import BranchList
 from omnigraphdb.api.comparisons import MergeResult
+from omnigraphdb.api.results import CommitList
 from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
+from omnigraphdb.api.verbs.history import LIST_COMMITS, CommitsList
 from omnigraphdb.api.verbs.verb import run_verb
 from omnigraphdb.catalog.diff.steps import SchemaPlan
 from omnigraphdb.engine.results import Commit, LoadResult, MutationResult, SchemaApplyResult
@@ -78,7 +80,7 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
         block = graph.commit_changes(loaded.commit or "", images=True)
         fits(wire.CommitChangesOutput, wire.spell_block(block))
         fits(BranchList, run_verb(graph, LIST_BRANCHES, BranchesList()).to_dict())
-        fits(wire.CommitListOutput, wire.spell_commits(graph.commits(), None))
+        fits(CommitList, run_verb(graph, LIST_COMMITS, CommitsList()).to_dict())
         graph.branch_delete("b")
         wider = SCHEMA.replace("age: I32?", "age: I64?  nick: String?")
         fits(SchemaPlan, graph.schema_plan(wider).to_dict())

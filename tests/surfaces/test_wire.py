@@ -12,6 +12,7 @@ import omnigraphdb
 from omnigraphdb.api import wire
 from omnigraphdb.api.graph import Graph
 from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
+from omnigraphdb.api.verbs.history import LIST_COMMITS, CommitsList
 from omnigraphdb.api.verbs.verb import run_verb
 from omnigraphdb.wire import is_value
 from tests.support.commands import Run, runner
@@ -141,7 +142,7 @@ READS: dict[str, tuple[Callable[[Graph], Any], tuple[str, ...], tuple[str, str, 
         ("GET", "/branches", None),
     ),
     "commits": (
-        lambda g: wire.spell_commits(g.commits(), None),
+        lambda g: run_verb(g, LIST_COMMITS, CommitsList()).to_dict(),
         ("commit", "list"),
         ("GET", "/commits", None),
     ),

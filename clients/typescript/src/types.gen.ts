@@ -1991,6 +1991,10 @@ export type ListCommitsData = {
          * Only commits up to this moment.
          */
         until?: string;
+        /**
+         * `true` for commits of other branches that were merged as well.
+         */
+        all?: string;
     };
     url: '/graphs/{graph_id}/commits';
 };

@@ -76,6 +76,14 @@ class TagDeleted(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitList(Value):
+    """Commits, newest first."""
+
+    commits: tuple[Commit, ...]
+    next_page_token: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPolicy(Value):
     """One version of the policy that a graph keeps; without a text the graph keeps none from then on."""
 

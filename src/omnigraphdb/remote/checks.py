@@ -16,7 +16,6 @@ from omnigraphdb.api.arguments import (
     text_of,
 )
 from omnigraphdb.api.branches import Branch
-from omnigraphdb.api.results import Commit
 from omnigraphdb.api.verbs.argument import list_arguments
 from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.errors import ParamError, UserInputError, shorten
@@ -54,11 +53,13 @@ def _check_first(method: FunctionType) -> Callable[..., Any]:
 
 
 def check_names(asked: Any) -> None:
-    """Check the names of branches of a call before anything is sent."""
+    """Check the names of branches and commits of a call before anything is sent."""
     for argument in list_arguments(type(asked)):
         value = getattr(asked, argument.name)
         if argument.is_branch and value is not None:
             branch_name(value, "a call")
+        if argument.is_commit and argument.is_required:
+            _check_commit_text(argument.name, value)
 
 
 def check_facts(call: Call) -> None:
@@ -86,11 +87,6 @@ def _check_point(_name: str, value: Any) -> None:
 
 def _check_state(_name: str, value: Any) -> None:
     reference_of(value)
-
-
-def _check_commit(name: str, value: object) -> None:
-    if not isinstance(value, Commit):
-        _check_commit_text(name, text_of(name, value))
 
 
 def _check_commit_text(_name: str, value: object) -> None:
@@ -161,7 +157,6 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 CHECKS_OF_METHODS: Final[Mapping[str, Mapping[str, Check]]] = {
     **{method: {"name": _check_name} for method in ("query", "stream", "explain", "mutate")},
-    "commit": {"id": _check_commit},
     "commit_changes": {"id": _check_commit_text},
     "diff_page": {"base": text_of, "head": text_of},
     "path": {"edges": _check_edges},

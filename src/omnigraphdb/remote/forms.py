@@ -9,8 +9,6 @@ from omnigraphdb.api.comparisons import DiffPage
 from omnigraphdb.api.texts import schema_of
 from omnigraphdb.catalog.resolve.schema import compile_schema
 from omnigraphdb.engine.results import (
-    Commit,
-    Commits,
     LoadResult,
     MutationResult,
 )
@@ -27,10 +25,6 @@ def form_value(cls: type[V]) -> Form[V]:
     return Form(cls, partial(from_dict, cls))
 
 
-def _read_commits(body: Body) -> Commits:
-    return Commits(from_dict(Commit, commit) for commit in body["commits"])
-
-
 def _give(body: Any) -> Any:
     return body
 
@@ -38,8 +32,6 @@ def _give(body: Any) -> Any:
 CATALOG: Final = Form(
     wire.SchemaOutput, lambda body: compile_schema(schema_of(str(body["schema_source"])))
 )
-COMMIT: Final = form_value(Commit)
-COMMITS: Final = Form(wire.CommitListOutput, _read_commits)
 ENTITY: Final[Form[dict[str, Any]]] = Form(wire.EntityOutput, lambda body: body["entity"])
 EXPLANATION: Final = Form(wire.ExplanationOutput, decode.read_explanation)
 HISTORY: Final = Form(wire.EntityHistoryOutput, decode.read_history)

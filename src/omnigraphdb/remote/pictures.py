@@ -1,20 +1,17 @@
 """Pictures of a served graph as the values that a graph at hand gives: neighbourhoods, and drawn comparisons."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 from omnigraphdb.api import wire
 from omnigraphdb.api.drawings import DiffDrawing
-from omnigraphdb.api.log_drawings import LogDrawing
 from omnigraphdb.api.neighbours import Neighbourhood
 from omnigraphdb.api.paths import read_path
 from omnigraphdb.catalog.model import Catalog
 from omnigraphdb.compile.checked import Direction
 from omnigraphdb.engine.read.neighbours import EdgeGroup
 from omnigraphdb.remote.answers import Form
-from omnigraphdb.wire import from_dict
 
 Body = Mapping[str, Any]
 
@@ -78,5 +75,4 @@ def _read_edge(body: Body) -> dict[str, Any]:
 
 
 DRAWING: Final = Form(wire.DiffGraphOutput, read_drawing)
-LOG: Final[Form[LogDrawing]] = Form(LogDrawing, partial(from_dict, LogDrawing))
 PATHS: Final = Form(wire.PathsOutput, lambda body: [read_path(one) for one in body["paths"]])

@@ -12,12 +12,12 @@ from omnigraphdb.api.arguments import Reference, path_of, point_of
 from omnigraphdb.api.graph.changes import Changes
 from omnigraphdb.api.graph.diffs import Diffs
 from omnigraphdb.api.graph.exports import Exports
-from omnigraphdb.api.graph.history import History
 from omnigraphdb.api.graph.maintenance import Maintenance
 from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
 from omnigraphdb.api.graph.writes import Writes
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.history import HistoryVerbs
 from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
@@ -37,7 +37,7 @@ class Graph(
     Exports,
     Writes,
     SchemaVerbs,
-    History,
+    HistoryVerbs,
     TagVerbs,
     BranchVerbs,
     Diffs,

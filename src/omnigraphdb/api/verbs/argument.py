@@ -4,9 +4,9 @@ The type of an argument names its check, as in `name: BranchName = arg("The new 
 declaration: bodies and query strings of requests, their description, and the request that a client sends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType, NoneType
@@ -29,10 +29,12 @@ from omnigraphdb.api.arguments import (
     count_of,
     flag_of,
     name_of,
+    names_of,
     point_of,
     text_of,
 )
 from omnigraphdb.api.texts import schema_of
+from omnigraphdb.engine.results import Commit
 from omnigraphdb.errors import UserInputError, shorten
 from omnigraphdb.language.source import Source
 from omnigraphdb.manifest.operations import idempotency_key
@@ -43,12 +45,17 @@ __all__ = [
     "Age",
     "Argument",
     "BranchName",
+    "CommitName",
     "Count",
+    "CountFromOne",
     "Flag",
     "Key",
+    "Moment",
+    "Names",
     "OwnBranch",
     "Point",
     "SchemaText",
+    "Start",
     "Text",
     "arg",
     "arguments",
@@ -87,13 +94,29 @@ def _key_of(_name: str, value: Any) -> str:
     return idempotency_key(value)
 
 
+def _commit_of(name: str, value: object) -> str:
+    return text_of(name, name_of(value))
+
+
+def _start_of(name: str, value: object) -> object:
+    return value if isinstance(value, datetime) else _commit_of(name, value)
+
+
+def _count_from_one(name: str, value: object) -> int | None:
+    return count_of(name, value, least=1)
+
+
+def _moment_of(name: str, value: object) -> datetime:
+    moment = value if isinstance(value, datetime) else _read_moment(name, text_of(name, value))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 Text = Annotated[str, text_of]
 BranchName = Annotated[str, _branch_of]
 """A branch, or its name."""
 OwnBranch = Annotated[str | None, _own_branch_of]
 """The branch that a call is about; None is that of the handle."""
 Flag = Annotated[bool, flag_of]
-Count = Annotated[int, count_of]
 Age = Annotated[timedelta | None, age_of]
 """A length of time; a number of seconds in JSON."""
 Key = Annotated[str, _key_of]
@@ -102,6 +125,56 @@ Point = Annotated[Reference | None, _point_of]
 """A point in the history of a branch; None is its head."""
 SchemaText = Annotated[Source, _schema_of]
 """The text of a schema, or its file as a path."""
+CommitName = Annotated[str, _commit_of]
+"""A commit, or its name."""
+Start = Annotated[str | datetime | Commit, _start_of]
+"""A commit or a moment with which a list begins."""
+Moment = Annotated[str | datetime, _moment_of]
+"""A moment, or its text."""
+Count = Annotated[int, count_of]
+CountFromOne = Annotated[int, _count_from_one]
+Names = Annotated[Sequence[str], names_of]
+
+
+# ---- types, each as requests spell it
+
+
+def _read_point(_name: str, text: str) -> Any:
+    """Read a point in history; digits are a manifest version."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+
+
+def _read_start(name: str, text: str) -> Any:
+    """Read a commit, a tag, or a moment, which begins with a year."""
+    return _read_moment(name, text) if text[:1].isdigit() and "-" in text else text
+
+
+def _read_moment(name: str, text: str) -> datetime:
+    """Read a moment; without an offset it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UserInputError(
+            f"'{name}' is '{shorten(text)}', no moment as in 2026-01-31T10:00:00Z"
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _read_age(name: str, seconds: float) -> timedelta:
+    try:
+        return timedelta(seconds=seconds)
+    except (OverflowError, ValueError) as error:
+        raise UserInputError(
+            f"'{name}' is {shorten(seconds)}, not a number of seconds; nothing was done"
+        ) from error
+
+
+_READERS: Final[Mapping[Check, Check]] = {
+    _point_of: _read_point,
+    _start_of: _read_start,
+    _moment_of: _read_moment,
+    age_of: _read_age,
+}
 
 
 # ---- declarations
@@ -112,15 +185,24 @@ class _Facts:
     help: str
     wire: str | None
     is_local: bool
+    served: Check | None
 
 
-def arg(help: str, *, default: Any = MISSING, wire: str | None = None, local: bool = False) -> Any:
+def arg(
+    help: str,
+    *,
+    default: Any = MISSING,
+    wire: str | None = None,
+    local: bool = False,
+    served: Check | None = None,
+) -> Any:
     """Declare an argument.
 
     `wire` is its name in JSON, its own name by default. A `local` argument is never sent: it needs the memory or the
-    files of the process that has the graph.
+    files of the process that has the graph. `served` gives the value as requests may have it, or refuses it: they share
+    a server.
     """
-    facts = _Facts(help=help, wire=wire, is_local=local)
+    facts = _Facts(help=help, wire=wire, is_local=local, served=served)
     return field(default=default, metadata=MappingProxyType({_FACTS: facts}))
 
 
@@ -148,10 +230,12 @@ class Argument:
     """Whether it names a branch that exists."""
     is_own_branch: bool
     """Whether it names the branch that the call is about, which the handle may have."""
-    is_point: bool
-    """Whether it is a point in history."""
-    is_age: bool
-    """Whether it is a length of time."""
+    is_commit: bool
+    """Whether it names a commit."""
+    read: Check | None
+    """Reads its text in JSON, where that stands for a value of another type."""
+    served: Check | None
+    """Gives a value as requests may have it."""
 
 
 def list_arguments(cls: Any) -> tuple[Argument, ...]:
@@ -179,8 +263,9 @@ def _describe(declared: Any, hint: Any) -> Argument:
         is_local=facts.is_local,
         is_branch=_branch_of in checks or _own_branch_of in checks,
         is_own_branch=_own_branch_of in checks,
-        is_point=_point_of in checks,
-        is_age=age_of in checks,
+        is_commit=_commit_of in checks,
+        read=next((_READERS[check] for check in checks if check in _READERS), None),
+        served=facts.served,
     )
 
 
@@ -194,11 +279,13 @@ def _split_hint(hint: Any) -> tuple[Any, ...]:
 
 
 def _json_type(hint: Any) -> Any:
-    """Give the type in JSON of a declared type; a point in history and a source are text, a length of time a number of seconds."""
-    if hint in (Reference | None, Source):
+    """Give the type in JSON of a declared type; a moment, a commit, a point in history and a source are text, a length of time a number of seconds."""
+    if hint is Source or datetime in get_args(hint):
         return str
     if hint is timedelta:
         return int | float
+    if hint == Sequence[str]:
+        return list[str]
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Literal[tuple(map(str, hint))]
     if get_origin(hint) in UNIONS:
@@ -235,20 +322,9 @@ def read_body(cls: type[A], body: Mapping[str, Any], fixed: Mapping[str, Any]) -
 
 
 def _read_value(argument: Argument, value: Any) -> Any:
-    """Read a value; digits are a manifest version where a point in history stands."""
-    if argument.is_age:
-        return _read_age(argument.wire, value)
-    is_version = argument.is_point and value.isascii() and value.isdigit() and len(value) < 20
-    return int(value) if is_version else value
-
-
-def _read_age(name: str, seconds: float) -> timedelta:
-    try:
-        return timedelta(seconds=seconds)
-    except (OverflowError, ValueError) as error:
-        raise UserInputError(
-            f"'{name}' is {shorten(seconds)}, not a number of seconds; nothing was done"
-        ) from error
+    """Read a value, and give it as requests may have it."""
+    read = value if argument.read is None else argument.read(argument.wire, value)
+    return read if argument.served is None else argument.served(argument.wire, read)
 
 
 def write_body(asked: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,18 +335,19 @@ def write_body(asked: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
         if not argument.is_local and argument.name not in fixed
         for value in [getattr(asked, argument.name)]
         if argument.is_required or value != argument.default
+        # What a check gives as None is left out as well.
+        if argument.check is None or value is not None
     }
 
 
 def _write_value(argument: Argument, value: Any) -> Any:
     """Write a value as JSON."""
-    match value:
-        case timedelta():
-            return value.total_seconds()
-        case Source():
-            return value.text
-        case int() if not argument.is_point:
-            # JSON has truth values and counts; anything else is text.
-            return value
-        case _:
-            return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Source):
+        return value.text
+    if argument.type in (bool, int):
+        return value
+    return list(value) if argument.type == list[str] else str(value)

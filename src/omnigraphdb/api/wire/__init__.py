@@ -9,7 +9,6 @@ from omnigraphdb.api.wire.answers import (
     ChangeBlockOutput,
     ChangePageOutput,
     CommitChangesOutput,
-    CommitListOutput,
     DiffOutput,
     EndpointsOutput,
     EntityChange,
@@ -112,7 +111,6 @@ from omnigraphdb.api.wire.requests import (
 from omnigraphdb.api.wire.spelling import (
     spell_block,
     spell_change,
-    spell_commits,
     spell_history,
 )
 
@@ -132,7 +130,6 @@ __all__ = [
     "ChangeRecord",
     "CleanupPreviewOutput",
     "CommitChangesOutput",
-    "CommitListOutput",
     "CompleteInput",
     "CompletionListOutput",
     "ContentionOutput",
@@ -214,6 +211,5 @@ __all__ = [
     "VersionConflict",
     "spell_block",
     "spell_change",
-    "spell_commits",
     "spell_history",
 ]

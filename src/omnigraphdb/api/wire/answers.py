@@ -12,13 +12,6 @@ Row = dict[str, Any]
 # ---- commits and writes
 
 
-class CommitListOutput(TypedDict):
-    """Commits, newest first."""
-
-    commits: list[Commit]
-    next_page_token: str | None
-
-
 # ---- reads
 
 

@@ -1,6 +1,6 @@
 """Values that only surfaces put together, spelled in the shapes of answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraphdb.api.wire.answers import (
@@ -9,15 +9,8 @@ from omnigraphdb.api.wire.answers import (
 )
 
 if TYPE_CHECKING:
-    from omnigraphdb.api.results import Commit
     from omnigraphdb.engine.history.changes import Change, ChangeBlock
     from omnigraphdb.engine.history.entity import EntityHistory
-
-
-def spell_commits(commits: "Iterable[Commit]", next_page_token: str | None) -> dict[str, Any]:
-    """Spell a list of commits."""
-    shown = [commit.to_dict() for commit in commits]
-    return {"commits": shown, "next_page_token": next_page_token}
 
 
 def spell_block(block: "ChangeBlock") -> dict[str, Any]:

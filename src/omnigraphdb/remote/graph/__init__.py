@@ -6,6 +6,7 @@ from typing import Any
 from omnigraphdb.api.query_results import QueryResult
 from omnigraphdb.api.results import Commit, MutationResult
 from omnigraphdb.api.verbs.branch import BranchVerbs
+from omnigraphdb.api.verbs.history import HistoryVerbs
 from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
@@ -36,7 +37,15 @@ def connect(
 
 @check_arguments
 class RemoteGraph(
-    Reads, Writes, SchemaVerbs, TagVerbs, BranchVerbs, Diffs, Changes, MaintenanceVerbs
+    Reads,
+    Writes,
+    SchemaVerbs,
+    HistoryVerbs,
+    TagVerbs,
+    BranchVerbs,
+    Diffs,
+    Changes,
+    MaintenanceVerbs,
 ):
     """A served graph; safe to share between threads. Calls raise the errors that a graph at hand raises."""
 

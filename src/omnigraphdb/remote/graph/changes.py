@@ -16,13 +16,14 @@ from omnigraphdb.api.comparisons import (
     FeedPage,
 )
 from omnigraphdb.api.results import Commit
+from omnigraphdb.api.verbs.history import SHOW_COMMIT, CommitShow
 from omnigraphdb.engine.history.feed import write_lines
 from omnigraphdb.limits import CHANGES_PAGE, CHANGES_PAGE_MAX
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.answers import Answer
 from omnigraphdb.remote.arguments import SNAPSHOT, refuse_local, spell_filters, spell_start
 from omnigraphdb.remote.checks import check_arguments
-from omnigraphdb.remote.graph.history import History
+from omnigraphdb.remote.graph.handle import Handle
 
 if TYPE_CHECKING:
     from omnigraphdb.api.types import Kinds, Ops
@@ -31,7 +32,7 @@ RESUME = "omnigraph-resume-cursor"
 
 
 @check_arguments
-class Changes(History):
+class Changes(Handle):
     """The change feed of a served graph, and the baseline that it follows."""
 
     def commit_changes(
@@ -54,7 +55,7 @@ class Changes(History):
         shown = list(pages if limit is None else islice(pages, 1))
         changes = chain.from_iterable(page["changes"] for page in shown)
         return ChangeBlock(
-            commit=self.commit(shown[0]["cause"]["graph_commit_id"]),
+            commit=self._show(shown[0]["cause"]["graph_commit_id"]),
             changes=tuple(changes),
             next_page_token=shown[-1].get("next_page_token"),
         )
@@ -84,7 +85,7 @@ class Changes(History):
             **spell_filters(types, kinds, ops),
         )
         blocks = (
-            ChangeBlock(commit=self.commit(one["cause"]["graph_commit_id"]), changes=one["changes"])
+            ChangeBlock(commit=self._show(one["cause"]["graph_commit_id"]), changes=one["changes"])
             for one in body["blocks"]
         )
         return FeedPage(
@@ -157,13 +158,16 @@ class Changes(History):
         parts = self._list_parts(query, last, images=images)
         for commit, parts_of in groupby(parts, lambda one: one["cause"]["graph_commit_id"]):
             yield ChangeStream(
-                commit=self.commit(commit),
+                commit=self._show(commit),
                 # The id of a whole commit says where to go on.
                 cursor=commit,
                 changes=chain.from_iterable(part["changes"] for part in parts_of),
                 engine=last["engine"],
                 reason=last["reason"],
             )
+
+    def _show(self, id: str) -> Commit:
+        return self._call(SHOW_COMMIT, CommitShow(id=id))
 
     def _list_parts(
         self, query: dict[str, Any], last: dict[str, Any], *, images: bool
@@ -178,7 +182,7 @@ class Changes(History):
         """Put the parts of a commit together that came in several pages."""
         changes = list(chain.from_iterable(part["changes"] for part in parts))
         changes.sort(key=lambda change: (change.table_key, change.id))
-        return ChangeBlock(commit=self.commit(commit), changes=tuple(changes))
+        return ChangeBlock(commit=self._show(commit), changes=tuple(changes))
 
     def baseline(
         self,
@@ -192,7 +196,7 @@ class Changes(History):
         lines = self._read_baseline(branch, types, end)
         next(lines)
         records = write_lines(Path(out), lines)
-        commit = self.commit(end["snapshot_commit_id"])
+        commit = self._show(end["snapshot_commit_id"])
         return Baseline(commit=commit, cursor=end["resume_cursor"], records=records)
 
     def baseline_stream(

@@ -228,11 +228,9 @@ def commit_show(
     """
     with open_store(choose_graph(store)) as graph:
         found = graph.commit(commit)
-        settled = next((one for one in graph.recoveries() if one.commit == found.id), None)
         counts = _count_changes(graph, found)
     if json:
-        recovered = {} if settled is None else {"recovery": settled.to_dict()}
-        say_json(found.to_dict() | _wire(counts) | recovered)
+        say_json(found.to_dict() | _wire(counts))
         return
     print_facts(
         {
@@ -248,7 +246,7 @@ def commit_show(
             "batch": found.batch_id,
             "message": found.message,
             "changes": None if counts is None else spell_types(counts) or "none",
-            "recovery": None if settled is None else _spell_recovery(settled),
+            "recovery": None if found.recovery is None else _spell_recovery(found.recovery),
         }
     )
 

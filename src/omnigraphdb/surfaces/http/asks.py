@@ -108,6 +108,17 @@ def ask_commit(call: Call) -> Iterator[Ask]:
     )
 
 
+def ask_shown_commit(call: Call) -> Iterator[Ask]:
+    """A commit to show; a name that no commit can have is unknown as well."""
+    try:
+        call.place.graph.commit(call.path["commit"])
+    except UserInputError as error:
+        raise NotFoundError(f"commit '{call.path['commit']}' not found") from error
+    except NotFoundError:
+        pass
+    yield from ask_commit(call)
+
+
 def ask_commits(call: Call) -> Iterator[Ask]:
     """The commits of a branch, after one that is read on the branch that made it."""
     yield from ask_read(call)

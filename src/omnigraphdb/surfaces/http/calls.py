@@ -4,7 +4,6 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -151,19 +150,6 @@ class Call:
         if found not in ("true", "false"):
             raise UserInputError(f"'{name}' is '{shorten(found)}', not true or false")
         return found == "true"
-
-    def moment(self, name: str) -> datetime | None:
-        """A parameter that is a moment; without an offset it is UTC."""
-        found = self.text(name)
-        if found is None:
-            return None
-        try:
-            moment = datetime.fromisoformat(found)
-        except ValueError as error:
-            raise UserInputError(
-                f"'{name}' is '{shorten(found)}', no moment as in 2026-01-31T10:00:00Z"
-            ) from error
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 # ---- parts of a request

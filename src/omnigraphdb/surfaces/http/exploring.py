@@ -3,7 +3,6 @@
 from typing import Any, Final, TypeVar
 
 from omnigraphdb.api.drawings import EDGES_DRAWN, NODES_DRAWN
-from omnigraphdb.api.log_drawings import COMMITS_DRAWN
 from omnigraphdb.api.paths import HOPS_MAX
 from omnigraphdb.api.snapshot import Snapshot
 from omnigraphdb.api.verbs.call import Call as VerbCall
@@ -29,7 +28,6 @@ from omnigraphdb.values import replace
 
 _A = TypeVar("_A")
 
-COMMITS_MAX: Final = 1_000
 NEIGHBOURS_SHOWN: Final = 50
 NEIGHBOURS_MAX: Final = 1_000
 """Edges of one type and direction that a page may ask for."""
@@ -221,21 +219,6 @@ def diff_graph(call: Call) -> Reply:
         shows=call.may_read,
         nodes_max=min(call.count("limit_nodes") or NODES_DRAWN, NODES_MAX),
         edges_max=min(call.count("limit_edges") or EDGES_DRAWN, EDGES_MAX),
-    )
-    return reply_json(found.to_dict())
-
-
-# ---- history
-
-
-def log_graph(call: Call) -> Reply:
-    """Show commits with the lanes of a drawing, newest first; branches that the actor may not read are left out."""
-    found = call.place.graph.log_drawing(
-        call.texts("branch"),
-        limit=min(call.count("limit") or COMMITS_DRAWN, COMMITS_MAX),
-        before=call.text("before"),
-        counts=call.flag("counts"),
-        shows=call.may_read,
     )
     return reply_json(found.to_dict())
 

@@ -1,4 +1,4 @@
-"""Routes that read: snapshots, queries, schema, branches, commits."""
+"""Routes that read: snapshots, queries, schema, jobs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,12 @@ import pyarrow as pa
 from omnigraphdb.api.graph import Graph
 from omnigraphdb.api.lookups import look_up
 from omnigraphdb.api.query_results import QueryResult, QueryStream
-from omnigraphdb.api.results import Commit, RecoveryAudit
-from omnigraphdb.api.wire import spell_commits
-from omnigraphdb.engine.history.feed import decode_token, encode_token
-from omnigraphdb.errors import CursorRejected, NotFoundError, ResourceLimit, UserInputError
-from omnigraphdb.ids import MAIN, RECOVERY_ACTOR
+from omnigraphdb.errors import NotFoundError, ResourceLimit, UserInputError
+from omnigraphdb.ids import MAIN
 from omnigraphdb.surfaces.http.calls import Call
 from omnigraphdb.surfaces.http.replies import ARROW, JSON, PARQUET, Reply, Stream, reply_json
 from omnigraphdb.surfaces.http.served import RESULT_ROWS_SETTING
-from omnigraphdb.values import replace
 
-_PAGE = "og1c."
 _ANY_MEDIA: Final = "*/*"
 _JSON_WANTED: Final = frozenset({_ANY_MEDIA, JSON})
 
@@ -222,58 +217,3 @@ def table(call: Call) -> Stream:
     found = seen.scan(call.needed("type"), columns)
     headers = {} if seen.commit is None else {"omnigraph-snapshot-id": seen.commit}
     return Stream(chunks=_spell_batches(found, found.schema), media=ARROW, headers=headers)
-
-
-# ---- commits
-
-
-def commits(call: Call) -> Reply:
-    """List commits, newest first; all of them unless `limit` is given."""
-    since = call.text("since")
-    found = call.place.graph.commits(
-        branch=call.text("branch"), actor=call.text("actor"), since=_parse_since(call, since)
-    )
-    found = [one for one in found if call.may_read(one.branch)]
-    until = call.moment("until")
-    if until is not None:
-        found = [one for one in found if one.created_at <= until]
-    token = call.text("page_token")
-    if token is not None:
-        found = _list_after(found, token)
-    limit = call.count("limit")
-    page = found if limit is None else found[:limit]
-    more = len(page) < len(found)
-    return reply_json(
-        spell_commits(page, encode_token(_PAGE, {"after": page[-1].id}) if more else None)
-    )
-
-
-def _parse_since(call: Call, since: str | None) -> Any:
-    """A commit or a tag, or a moment, which begins with a year."""
-    is_moment = since is not None and since[:1].isdigit() and "-" in since
-    return call.moment("since") if is_moment else since
-
-
-def _list_after(found: list[Commit], token: str) -> list[Commit]:
-    after = decode_token(_PAGE, token, {"after"})["after"]
-    place = next((n for n, one in enumerate(found) if one.id == after), None)
-    if place is None:
-        raise CursorRejected("the page before asked for other commits")
-    return found[place + 1 :]
-
-
-def commit(call: Call) -> Reply:
-    """Show one commit."""
-    graph = call.place.graph
-    try:
-        found = graph.commit(call.path["commit"])
-    except UserInputError as error:
-        # A name that no commit can have is unknown as well.
-        raise NotFoundError(f"commit '{call.path['commit']}' not found") from error
-    return reply_json(replace(found, recovery=_find_recovery(graph, found)).to_dict())
-
-
-def _find_recovery(graph: Graph, commit: Commit) -> RecoveryAudit | None:
-    if commit.actor != RECOVERY_ACTOR:
-        return None
-    return next((audit for audit in graph.recoveries() if audit.commit == commit.id), None)

@@ -3,7 +3,6 @@
 from typing import Final
 
 from omnigraphdb.api import wire
-from omnigraphdb.api.log_drawings import LogDrawing
 from omnigraphdb.api.results import RecoveryList
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.branch import (
@@ -14,6 +13,7 @@ from omnigraphdb.api.verbs.branch import (
     PREVIEW_MERGE,
     SHOW_BRANCH,
 )
+from omnigraphdb.api.verbs.history import DRAW_LOG, LIST_COMMITS, SHOW_COMMIT
 from omnigraphdb.api.verbs.maintenance import (
     CLEANUP,
     DESCRIBE,
@@ -27,7 +27,7 @@ from omnigraphdb.api.verbs.maintenance import (
 from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
 from omnigraphdb.engine.maintenance.issues import IssueList
-from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
+from omnigraphdb.engine.results import LoadResult, MutationResult
 from omnigraphdb.surfaces.http import (
     asks,
     blobs,
@@ -159,36 +159,8 @@ READS: Final = (
     *make_routes(DESCRIBE, asks=asks.ask_read),
     *make_routes(LIST_JOBS),
     *make_routes(SHOW_OPERATION),
-    Route(
-        method="GET",
-        path="/commits",
-        operation="listCommits",
-        summary="List commits, newest first; all of them unless `limit` is given",
-        handler=reads.commits,
-        verb=CallKind.READ,
-        asks=asks.ask_commits,
-        params=(
-            _BRANCH,
-            Param(name="limit", kind=int, text="Commits of a page; without it there are no pages."),
-            Param(name="page_token", text="Continue after an earlier page."),
-            Param(name="actor", text="Only commits of this actor."),
-            Param(name="since", text="Only commits after this commit or moment."),
-            Param(name="until", text="Only commits up to this moment."),
-        ),
-        answer=wire.CommitListOutput,
-        statuses=_READ_STATUSES,
-    ),
-    Route(
-        method="GET",
-        path="/commits/{commit}",
-        operation="getCommit",
-        summary="Show one commit",
-        handler=reads.commit,
-        verb=CallKind.READ,
-        asks=asks.ask_commit,
-        answer=Commit,
-        statuses=_READ_STATUSES,
-    ),
+    *make_routes(LIST_COMMITS, asks=asks.ask_commits),
+    *make_routes(SHOW_COMMIT, asks=asks.ask_shown_commit),
     Route(
         method="GET",
         path="/commits/{commit}/changes",
@@ -416,23 +388,7 @@ EXPLORER: Final = (
         answer=wire.PathsOutput,
         statuses=(*_READ_STATUSES, 410, 413),
     ),
-    Route(
-        method="GET",
-        path="/log/graph",
-        operation="drawLog",
-        summary="Show commits with the lanes of a drawing, newest first",
-        handler=exploring.log_graph,
-        verb=CallKind.READ,
-        asks=asks.ask_log,
-        params=(
-            Param(name="branch", repeatable=True, text="Only this branch; every one by default."),
-            Param(name="limit", kind=int, text="Commits of a page; 100."),
-            Param(name="before", text="The last commit of the page before."),
-            Param(name="counts", text="`true` to count what the first 25 commits changed."),
-        ),
-        answer=LogDrawing,
-        statuses=_READ_STATUSES,
-    ),
+    *make_routes(DRAW_LOG, asks=asks.ask_log),
     Route(
         method="GET",
         path="/diff/graph",

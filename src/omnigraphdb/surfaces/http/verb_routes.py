@@ -5,7 +5,7 @@ from typing import Any, Final, NotRequired, TypedDict, TypeVar
 
 from omnigraphdb.api.verbs.argument import Argument, list_arguments, read_body
 from omnigraphdb.api.verbs.call import Call as VerbCall
-from omnigraphdb.api.verbs.verb import Endpoint, Method, Verb, run_verb
+from omnigraphdb.api.verbs.verb import Endpoint, Verb, run_verb
 from omnigraphdb.errors import OmniError
 from omnigraphdb.policy import PolicyAction, ResourceScope
 from omnigraphdb.surfaces.http.calls import Call, Param
@@ -80,7 +80,13 @@ def _list_names(verb: Verb[Any, Any]) -> dict[str, str]:
 
 
 def _make_param(argument: Argument) -> Param:
-    return Param(name=argument.wire, required=argument.is_required, text=argument.help)
+    return Param(
+        name=argument.wire,
+        kind=int if argument.type is int else str,
+        repeatable=argument.type == list[str],
+        required=argument.is_required,
+        text=argument.help,
+    )
 
 
 def _make_body(verb: Verb[Any, Any]) -> Any:
@@ -109,8 +115,25 @@ def _read_arguments(verb: Verb[A, Any], call: Call) -> A:
     endpoint: Endpoint = verb.endpoint
     names = {argument.name: argument.wire for argument in list_arguments(verb.arguments)}
     path = {names[argument]: call.path[name] for name, argument in endpoint.names.items()}
-    sent = call.body if endpoint.method is Method.POST else {n: call.text(n) for n in call.query}
+    sent = call.body if endpoint.has_body else _read_query(verb, call)
     return read_body(verb.arguments, {**sent, **path}, endpoint.fixed)
+
+
+def _read_query(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
+    """Read the query string; what it does not name is left out."""
+    return {
+        argument.wire: _read_param(call, argument)
+        for argument in _list_beside_path(verb)
+        if argument.wire in call.query
+    }
+
+
+def _read_param(call: Call, argument: Argument) -> Any:
+    if argument.type is bool:
+        return call.flag(argument.wire)
+    if argument.type is int:
+        return call.count(argument.wire)
+    return call.texts(argument.wire) if argument.type == list[str] else call.text(argument.wire)
 
 
 def _list_asks(verb: Verb[A, Any], call: Call, asked: A) -> Iterator[Ask]:

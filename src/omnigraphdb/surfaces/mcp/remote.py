@@ -8,8 +8,9 @@ from urllib.parse import quote
 from omnigraphdb.api import wire
 from omnigraphdb.api.verbs.argument import check_arguments
 from omnigraphdb.api.verbs.call import Call
+from omnigraphdb.api.verbs.history import HISTORY_VERBS
 from omnigraphdb.api.verbs.verb import Verb
-from omnigraphdb.engine.results import Commit, LoadResult, MutationResult
+from omnigraphdb.engine.results import LoadResult, MutationResult
 from omnigraphdb.errors import OmniError
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.answers import Form
@@ -21,13 +22,15 @@ from omnigraphdb.surfaces.mcp.tools import STORED_RUN
 
 A = TypeVar("A")
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
+    **{
+        verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
+        for verb in HISTORY_VERBS
+    },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
     "snapshot": ("GET", "/snapshot", wire.SnapshotOutput),
     "query": ("POST", "/query", wire.ReadOutput),
     "getSchema": ("GET", "/schema", wire.SchemaOutput),
-    "listCommits": ("GET", "/commits", wire.CommitListOutput),
-    "getCommit": ("GET", "/commits/{commit}", Commit),
     "listCommitChanges": ("GET", "/commits/{commit}/changes", wire.CommitChangesOutput),
     "pollChanges": ("GET", "/changes", wire.ChangePageOutput),
     "diff": ("GET", "/diff", wire.DiffOutput),
