@@ -45,6 +45,10 @@ Ask = Callable[[Any], Any]
 CALLS: dict[str, Ask] = {
     "entity": lambda graph: graph.entity("Person", "Ada"),
     "entity that is not there": lambda graph: graph.entity("Person", "Nobody"),
+    "entity at a commit": lambda graph: graph.entity("Person", "Ada", at=graph.commits()[-1]),
+    "entity at a moment": lambda graph: graph.entity(
+        "Person", "Ada", at=graph.commits()[-1].created_at
+    ),
     "table": lambda graph: graph.table("Person").drop_columns(["photo"]).to_pylist(),
     "table of edges": lambda graph: graph.table("Knows", branch="review").to_pylist(),
     "types of a table": lambda graph: graph.table("Person").drop_columns(["photo"]).schema,

@@ -30,7 +30,6 @@ SHAPES: dict[str, Any] = {
     "Diagnostic": wire.DiagnosticOutput,
     "Diff": wire.DiffRecord,
     "DiffDrawing": wire.DiffGraphOutput,
-    "EntityPath": wire.PathOutput,
     "Explanation": wire.ExplanationOutput,
     "EntityHistory": wire.HistoryRecord,
     "HistoryChange": wire.HistoryChangeRecord,

@@ -156,6 +156,8 @@ PARTS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("RecoverySidecar", "holder"): st.none() | st.just({"host": "h", "process": 1}),
     ("MergeResult", "tables"): st.just({"node:Person": (1, 0, 2)}),
     ("MergeResult", "branch_delete_error"): st.none(),
+    ("EntityPath", "cost"): st.integers() | st.just(1.5),
+    ("EntityPath", "edges"): st.just(({"type": "E", "id": "e", "from": "a", "to": "b", "w": 1},)),
     ("DrawnCommit", "counts"): st.none() | st.just({"inserted": 1, "updated": 0, "deleted": 2}),
 }
 """Parts whose declared type says less than their form in JSON, by class and field."""

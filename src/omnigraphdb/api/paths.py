@@ -1,52 +1,60 @@
 """A path between two nodes as a value: its nodes, its edges, and what it costs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import field
+from typing import Any, Final, TypedDict
 
 from omnigraphdb.catalog.model import Catalog, EdgeType
 from omnigraphdb.display import Grid, Sheet, Shown, count_of
 from omnigraphdb.errors import NotFound, UserInputError
 from omnigraphdb.values import dataclass
+from omnigraphdb.wire import Codec, Value, derived, wire
 
 Ask = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 """Runs a query and gives its rows."""
 
-HOPS_MAX = 8
-"""How far a path is searched unless it is said otherwise."""
-_SYSTEM = frozenset({"type", "id", "from", "to"})
+_SYSTEM: Final = ("type", "id", "from", "to")
+
+PathEdgeOutput = TypedDict(
+    "PathEdgeOutput",
+    {"type": str, "id": str, "from": str, "to": str, "properties": dict[str, Any]},
+)
+"""An edge of a path; it may be walked against its direction."""
+
+
+def _spell_edges(edges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{name: edge[name] for name in _SYSTEM},
+            "properties": {name: value for name, value in edge.items() if name not in _SYSTEM},
+        }
+        for edge in edges
+    ]
+
+
+def _read_edges(edges: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple({name: edge[name] for name in _SYSTEM} | edge["properties"] for edge in edges)
+
+
+_EDGES: Final = Codec(encode=_spell_edges, decode=_read_edges, hint=list[PathEdgeOutput])
+_COST: Final = Codec(encode=lambda cost: cost, decode=lambda cost: cost, hint=float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntityPath(Shown):
+class EntityPath(Shown, Value):
     """A path between two nodes of a type; without `by` its cost is the number of its hops."""
 
-    type_name: str
+    type_name: str = field(metadata=wire("type"))
     nodes: tuple[str, ...]
     """The ids of the nodes, from the first to the last."""
-    edges: tuple[Mapping[str, Any], ...]
+    edges: tuple[Mapping[str, Any], ...] = field(metadata=wire(codec=_EDGES))
     """The edges in between: `type`, `id`, `from`, `to` and their properties."""
-    cost: float | int
+    cost: float | int = field(metadata=wire(codec=_COST))
 
-    @property
+    @derived
     def hops(self) -> int:
         """The number of edges."""
         return len(self.edges)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {
-            "type": self.type_name,
-            "hops": self.hops,
-            "cost": self.cost,
-            "nodes": list(self.nodes),
-            "edges": [
-                {
-                    **{name: edge[name] for name in ("type", "id", "from", "to")},
-                    "properties": {n: value for n, value in edge.items() if n not in _SYSTEM},
-                }
-                for edge in self.edges
-            ],
-        }
 
     def _sheet(self) -> Sheet:
         rows = [(one["type"], one["from"], one["to"], one["id"]) for one in self.edges]
@@ -55,17 +63,12 @@ class EntityPath(Shown):
         return Sheet(title=f"{ends}: {count_of(self.hops, 'hop')}, cost {self.cost}", grids=(grid,))
 
 
-def read_path(body: Mapping[str, Any]) -> EntityPath:
-    """Read a path from its wire form."""
-    return EntityPath(
-        type_name=body["type"],
-        nodes=tuple(body["nodes"]),
-        edges=tuple(
-            {name: one[name] for name in ("type", "id", "from", "to")} | one["properties"]
-            for one in body["edges"]
-        ),
-        cost=body["cost"],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths(Value):
+    """The best paths between two nodes, the best first."""
+
+    commit: str | None = field(metadata=wire("graph_commit_id"))
+    paths: tuple[EntityPath, ...]
 
 
 def find_paths(

@@ -84,6 +84,21 @@ class CommitList(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaText(Value):
+    """The schema text."""
+
+    schema_source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity(Value):
+    """One entity: its id, for an edge its ends, and its properties."""
+
+    type_name: str
+    entity: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPolicy(Value):
     """One version of the policy that a graph keeps; without a text the graph keeps none from then on."""
 

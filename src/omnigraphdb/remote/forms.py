@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from omnigraphdb.api import wire
 from omnigraphdb.api.comparisons import DiffPage
+from omnigraphdb.api.results import SchemaText
 from omnigraphdb.api.texts import schema_of
 from omnigraphdb.catalog.resolve.schema import compile_schema
 from omnigraphdb.engine.results import (
@@ -30,9 +31,8 @@ def _give(body: Any) -> Any:
 
 
 CATALOG: Final = Form(
-    wire.SchemaOutput, lambda body: compile_schema(schema_of(str(body["schema_source"])))
+    SchemaText, lambda body: compile_schema(schema_of(str(body["schema_source"])))
 )
-ENTITY: Final[Form[dict[str, Any]]] = Form(wire.EntityOutput, lambda body: body["entity"])
 EXPLANATION: Final = Form(wire.ExplanationOutput, decode.read_explanation)
 HISTORY: Final = Form(wire.EntityHistoryOutput, decode.read_history)
 LOAD: Final = form_value(LoadResult)
@@ -40,7 +40,6 @@ MUTATION: Final = form_value(MutationResult)
 QUERIES: Final[Form[list[dict[str, Any]]]] = Form(
     wire.QueryCatalogOutput, lambda body: body["queries"]
 )
-SCHEMA: Final[Form[str]] = Form(wire.SchemaOutput, lambda body: body["schema_source"])
 SNAPSHOT: Final[Form[Body]] = Form(wire.SnapshotOutput, _give)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 from omnigraphdb.api import wire
 from omnigraphdb.api.drawings import DiffDrawing
 from omnigraphdb.api.neighbours import Neighbourhood
-from omnigraphdb.api.paths import read_path
 from omnigraphdb.catalog.model import Catalog
 from omnigraphdb.compile.checked import Direction
 from omnigraphdb.engine.read.neighbours import EdgeGroup
@@ -75,4 +74,3 @@ def _read_edge(body: Body) -> dict[str, Any]:
 
 
 DRAWING: Final = Form(wire.DiffGraphOutput, read_drawing)
-PATHS: Final = Form(wire.PathsOutput, lambda body: [read_path(one) for one in body["paths"]])

@@ -19,6 +19,7 @@ from omnigraphdb.api.graph.writes import Writes
 from omnigraphdb.api.verbs.branch import BranchVerbs
 from omnigraphdb.api.verbs.history import HistoryVerbs
 from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
+from omnigraphdb.api.verbs.read import ReadVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.manifest.names import branch_name
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 class Graph(
     Reads,
+    ReadVerbs,
     Exports,
     Writes,
     SchemaVerbs,

@@ -67,11 +67,6 @@ class Handle(Calls):
         return self._engine.contracts.current().catalog
 
     @property
-    def schema_source(self) -> str:
-        """The schema text."""
-        return self._engine.contracts.current().source
-
-    @property
     def read_only(self) -> bool:
         """Whether writers are refused."""
         return self._opened.read_only

@@ -1,6 +1,6 @@
 """The reads of a graph: queries, entities and tables, now or at a point in history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from omnigraphdb.api.comparisons import EntityHistory
     from omnigraphdb.api.frames import GraphFrames
     from omnigraphdb.api.neighbours import Neighbourhood
-    from omnigraphdb.api.paths import EntityPath
     from omnigraphdb.api.types import AnyFrame, EdgeDirection, EntityId, FrameLibrary, Spark
 
 
@@ -128,24 +127,6 @@ class Reads(Handle):
             branch, at, lambda seen: seen.explain(source, name, params, profile=profile)
         )
 
-    def entity(
-        self,
-        type_name: str,
-        id: "EntityId",
-        *,
-        branch: str | None = None,
-        at: Reference | None = None,
-    ) -> dict[str, Any] | None:
-        """One entity by its id or the value of its key, or None; a key of several properties is a mapping.
-
-        Example:
-            >>> graph.entity("Person", "Ada")["age"]
-            36
-            >>> graph.entity("Person", "Nobody") is None
-            True
-        """
-        return self._read(branch, at, lambda seen: seen.entity(type_name, id))
-
     def history(
         self,
         type_name: str,
@@ -187,41 +168,6 @@ class Reads(Handle):
             at,
             lambda seen: seen.neighbours(
                 type_name, id, edge=edge, direction=direction, limit=limit
-            ),
-        )
-
-    def path(
-        self,
-        from_type: str,
-        from_id: "EntityId",
-        to_type: str,
-        to_id: "EntityId",
-        *,
-        edges: Sequence[str] | None = None,
-        by: str | None = None,
-        undirected: bool = False,
-        hops_max: int = 8,
-        branch: str | None = None,
-        at: Reference | None = None,
-    ) -> "EntityPath | None":
-        """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none.
-
-        Without `edges` every edge type that connects the type with itself is walked.
-
-        Example:
-            >>> path = graph.path("Person", "Ada", "Person", "Bo", edges=["Knows"])
-            >>> path.nodes, path.cost
-            (('Ada', 'Bo'), 1)
-        """
-        return self._read(
-            branch,
-            at,
-            lambda seen: seen.path(
-                *(from_type, from_id, to_type, to_id),
-                edges=edges,
-                by=by,
-                undirected=undirected,
-                hops_max=hops_max,
             ),
         )
 

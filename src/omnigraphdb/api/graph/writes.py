@@ -216,7 +216,7 @@ class Writes(Handle):
             return propose_schema(
                 source,
                 rows_max,
-                schema=self.schema_source,
+                schema=self._engine.contracts.current().source,
                 read_ids=lambda name: snapshot.table(name, ["id"])["id"],
                 known=self.catalog,
             )

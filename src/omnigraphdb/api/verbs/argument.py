@@ -6,7 +6,7 @@ declaration: bodies and query strings of requests, their description, and the re
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType, NoneType
@@ -48,6 +48,7 @@ __all__ = [
     "CommitName",
     "Count",
     "CountFromOne",
+    "EntityId",
     "Flag",
     "Key",
     "Moment",
@@ -112,6 +113,11 @@ def _moment_of(name: str, value: object) -> datetime:
 
 
 Text = Annotated[str, text_of]
+Names = Annotated[Sequence[str], names_of]
+Count = Annotated[int, count_of]
+"""A whole number from 0 on."""
+EntityId = str | int | float | date | Mapping[str, Any]
+"""The id of an entity, or the value of its key; the type says which of them it may be."""
 BranchName = Annotated[str, _branch_of]
 """A branch, or its name."""
 OwnBranch = Annotated[str | None, _own_branch_of]
@@ -131,9 +137,8 @@ Start = Annotated[str | datetime | Commit, _start_of]
 """A commit or a moment with which a list begins."""
 Moment = Annotated[str | datetime, _moment_of]
 """A moment, or its text."""
-Count = Annotated[int, count_of]
 CountFromOne = Annotated[int, _count_from_one]
-Names = Annotated[Sequence[str], names_of]
+"""A whole number from 1 on."""
 
 
 # ---- types, each as requests spell it
@@ -186,6 +191,7 @@ class _Facts:
     wire: str | None
     is_local: bool
     served: Check | None
+    of: str | None
 
 
 def arg(
@@ -195,14 +201,15 @@ def arg(
     wire: str | None = None,
     local: bool = False,
     served: Check | None = None,
+    of: str | None = None,
 ) -> Any:
     """Declare an argument.
 
     `wire` is its name in JSON, its own name by default. A `local` argument is never sent: it needs the memory or the
     files of the process that has the graph. `served` gives the value as requests may have it, or refuses it: they share
-    a server.
+    a server. `of` names the argument that is the type of an id.
     """
-    facts = _Facts(help=help, wire=wire, is_local=local, served=served)
+    facts = _Facts(help=help, wire=wire, is_local=local, served=served, of=of)
     return field(default=default, metadata=MappingProxyType({_FACTS: facts}))
 
 
@@ -236,6 +243,8 @@ class Argument:
     """Reads its text in JSON, where that stands for a value of another type."""
     served: Check | None
     """Gives a value as requests may have it."""
+    of: str | None
+    """The argument that is the type of this id."""
 
 
 def list_arguments(cls: Any) -> tuple[Argument, ...]:
@@ -266,6 +275,7 @@ def _describe(declared: Any, hint: Any) -> Argument:
         is_commit=_commit_of in checks,
         read=next((_READERS[check] for check in checks if check in _READERS), None),
         served=facts.served,
+        of=facts.of,
     )
 
 
@@ -279,12 +289,12 @@ def _split_hint(hint: Any) -> tuple[Any, ...]:
 
 
 def _json_type(hint: Any) -> Any:
-    """Give the type in JSON of a declared type; a moment, a commit, a point in history and a source are text, a length of time a number of seconds."""
-    if hint is Source or datetime in get_args(hint):
+    """Give the type in JSON of a declared type; a moment, a commit, a point in history, an id and a source are text, a length of time a number of seconds."""
+    if hint is Source or hint == EntityId or datetime in get_args(hint):
         return str
     if hint is timedelta:
         return int | float
-    if hint == Sequence[str]:
+    if hint == Sequence[str] or get_origin(hint) is tuple:
         return list[str]
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Literal[tuple(map(str, hint))]

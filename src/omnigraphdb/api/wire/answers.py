@@ -75,12 +75,6 @@ InvokeOutput = ReadOutput | MutationResult
 """What a stored query gives: rows, or what it changed."""
 
 
-class SchemaOutput(TypedDict):
-    """The schema text."""
-
-    schema_source: str
-
-
 class QueryCatalogEntry(TypedDict):
     """One stored query."""
 
@@ -161,13 +155,6 @@ class EntityHistoryOutput(TypedDict):
     changes: list[HistoryChangeOutput]
     gaps: list[HistoryGap]
     more: bool
-
-
-class EntityOutput(TypedDict):
-    """One entity: its id, for an edge its ends, and its properties."""
-
-    type_name: str
-    entity: dict[str, Any]
 
 
 class CommitChangesOutput(TypedDict):

@@ -143,29 +143,6 @@ class NeighbourhoodOutput(TypedDict):
     groups: list[EdgeGroupOutput]
 
 
-PathEdgeOutput = TypedDict(
-    "PathEdgeOutput", {"type": str, "id": str, "from": str, "to": str, "properties": Row}
-)
-"""An edge of a path; it may be walked against its direction."""
-
-
-class PathOutput(TypedDict):
-    """A path between two nodes; without a property to add up its cost is the number of its hops."""
-
-    type: str
-    hops: int
-    cost: float
-    nodes: list[str]
-    edges: list[PathEdgeOutput]
-
-
-class PathsOutput(TypedDict):
-    """The best paths between two nodes, the best first."""
-
-    graph_commit_id: str | None
-    paths: list[PathOutput]
-
-
 class KindCounts(TypedDict):
     """Changed nodes and edges, and unchanged edges between nodes that are drawn."""
 

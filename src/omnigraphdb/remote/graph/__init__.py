@@ -8,6 +8,7 @@ from omnigraphdb.api.results import Commit, MutationResult
 from omnigraphdb.api.verbs.branch import BranchVerbs
 from omnigraphdb.api.verbs.history import HistoryVerbs
 from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
+from omnigraphdb.api.verbs.read import ReadVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
 from omnigraphdb.remote import decode, forms
@@ -38,6 +39,7 @@ def connect(
 @check_arguments
 class RemoteGraph(
     Reads,
+    ReadVerbs,
     Writes,
     SchemaVerbs,
     HistoryVerbs,

@@ -43,11 +43,6 @@ class Handle(Calls):
         return self._server.shown + self._server.prefix
 
     @property
-    def schema_source(self) -> str:
-        """The schema text."""
-        return self._server.get(self._server.path("schema"), forms.SCHEMA)
-
-    @property
     def catalog(self) -> Catalog:
         """The types of the schema."""
         return self._server.get(self._server.path("schema"), forms.CATALOG)
@@ -110,7 +105,7 @@ class Handle(Calls):
         self, verb: Verb[_Arguments, _Result], asked: _Arguments, call: Call | None = None
     ) -> _Result:
         """Send the request of a verb, once its arguments are of their kinds."""
-        asked = self._name_branch(check_arguments(asked))
+        asked = self._spell_ids(self._name_branch(check_arguments(asked)))
         answer = send_verb(self._server, verb, asked, call or Call())
         return answer.document(forms.form_value(verb.load_result()))
 
@@ -123,6 +118,16 @@ class Handle(Calls):
             if argument.is_own_branch and getattr(asked, argument.name) is None
         }
         return replace(asked, **own)  # type: ignore[type-var]
+
+    def _spell_ids(self, asked: _Arguments) -> _Arguments:
+        """Spell each id that is the value of a key as text."""
+        listed: Any = list_arguments(type(asked))
+        ids = {
+            argument.name: self._id_of(getattr(asked, argument.of), getattr(asked, argument.name))
+            for argument in listed
+            if argument.of is not None
+        }
+        return replace(asked, **ids) if ids else asked  # type: ignore[type-var]
 
     def _write(
         self,

@@ -11,7 +11,6 @@ import pyarrow as pa
 from omnigraphdb.api.comparisons import EntityHistory
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraphdb.api.results import Commit
-from omnigraphdb.errors import NotFound
 from omnigraphdb.remote import decode, forms
 from omnigraphdb.remote.answers import ARROW
 from omnigraphdb.remote.arguments import SNAPSHOT
@@ -21,7 +20,6 @@ from omnigraphdb.remote.graph.handle import Handle
 if TYPE_CHECKING:
     from omnigraphdb.api.blobs import Blob
     from omnigraphdb.api.neighbours import Neighbourhood
-    from omnigraphdb.api.paths import EntityPath
     from omnigraphdb.api.types import EdgeDirection, EntityId
 
 
@@ -83,24 +81,6 @@ class Reads(Handle):
         body |= {"profile": profile}
         return self._server.post(path, forms.EXPLANATION, body, writes=False)
 
-    def entity(
-        self,
-        type_name: str,
-        id: "EntityId",
-        *,
-        branch: str | None = None,
-        at: str | int | None = None,
-    ) -> dict[str, Any] | None:
-        """One entity by its id or the value of its key, or None."""
-        id = self._id_of(type_name, id)
-        query = {"type": type_name, "id": id, "branch": self._branch_of(branch), "at": at}
-        try:
-            return self._server.get(self._server.path("entity"), forms.ENTITY, **query)
-        except NotFound as error:
-            if error.details.get("missing", {}).get("what") != "entity":
-                raise
-            return None
-
     def history(
         self,
         type_name: str,
@@ -136,30 +116,6 @@ class Reads(Handle):
         more = {"edge": edge, "direction": direction}
         form = form_neighbourhood(self.catalog, type_name, target)
         return self._server.get(self._server.path("neighbours"), form, **query, **more)
-
-    def path(
-        self,
-        from_type: str,
-        from_id: "EntityId",
-        to_type: str,
-        to_id: "EntityId",
-        *,
-        edges: Sequence[str] | None = None,
-        by: str | None = None,
-        undirected: bool = False,
-        hops_max: int = 8,
-        branch: str | None = None,
-        at: str | int | None = None,
-    ) -> "EntityPath | None":
-        """The shortest path between two nodes, or the cheapest by a property of the edges; None if there is none."""
-        from omnigraphdb.remote.pictures import PATHS
-
-        from_id, to_id = self._id_of(from_type, from_id), self._id_of(to_type, to_id)
-        ends = {"type": from_type, "from": from_id, "to_type": to_type, "to": to_id}
-        more = {"edge": edges, "by": by, "undirected": undirected or None, "hops": hops_max}
-        target = {"branch": self._branch_of(branch), "at": at}
-        found = self._server.get(self._server.path("paths"), PATHS, **ends, **more, **target)
-        return found[0] if found else None
 
     def blob(
         self,

@@ -1,11 +1,10 @@
-"""Routes about one entity: its properties, and the commits that changed it."""
+"""The route of the commits that changed one entity."""
 
 from dataclasses import replace
 
 from omnigraphdb.api.wire import spell_history
 from omnigraphdb.engine.history.entity import EntityHistory
 from omnigraphdb.engine.history.pages import check_page_size
-from omnigraphdb.errors import NotFound
 from omnigraphdb.surfaces.http.calls import Call, Param
 from omnigraphdb.surfaces.http.reads import read_point
 from omnigraphdb.surfaces.http.replies import Reply, reply_json
@@ -18,16 +17,6 @@ NAMED = (
     Param(name="branch", text="The branch; main by default."),
     Param(name="at", text="A commit or a manifest version of the branch."),
 )
-
-
-def entity(call: Call) -> Reply:
-    """Show the properties of an entity."""
-    name, id = call.needed("type"), call.needed("id")
-    at = read_point(call.text("at"))
-    found = call.place.graph.entity(name, id, branch=call.text("branch"), at=at)
-    if found is None:
-        raise NotFound("entity", f"{name} {id}")
-    return reply_json({"type_name": name, "entity": found})
 
 
 def history(call: Call) -> Reply:

@@ -3,7 +3,6 @@
 from typing import Any, Final, TypeVar
 
 from omnigraphdb.api.drawings import EDGES_DRAWN, NODES_DRAWN
-from omnigraphdb.api.paths import HOPS_MAX
 from omnigraphdb.api.snapshot import Snapshot
 from omnigraphdb.api.verbs.call import Call as VerbCall
 from omnigraphdb.api.verbs.maintenance import EXAMINE, LIST_RECOVERIES, Examine, RecoveriesList
@@ -31,8 +30,6 @@ _A = TypeVar("_A")
 NEIGHBOURS_SHOWN: Final = 50
 NEIGHBOURS_MAX: Final = 1_000
 """Edges of one type and direction that a page may ask for."""
-PATHS_MAX: Final = 10
-"""Paths between two nodes that a page may ask for."""
 VERSIONS_KEPT: Final = 10
 """Versions of each table that a preview of cleanup keeps, unless the caller names another number."""
 NODES_MAX: Final = 20_000
@@ -191,20 +188,6 @@ def neighbours(call: Call) -> Reply:
         limit=limit,
     )
     return reply_json(found.to_dict())
-
-
-def paths(call: Call) -> Reply:
-    """Show the best paths between two nodes."""
-    seen, type_name = _open_snapshot(call), call.needed("type")
-    found = seen.list_paths(
-        *(type_name, call.needed("from"), call.text_or("to_type", type_name), call.needed("to")),
-        edges=call.texts("edge"),
-        by=call.text("by"),
-        undirected=call.flag("undirected"),
-        hops_max=HOPS_MAX if call.count("hops") is None else call.count("hops") or 0,
-        best=min(call.count("best") or 1, PATHS_MAX),
-    )
-    return reply_json({"graph_commit_id": seen.commit, "paths": [one.to_dict() for one in found]})
 
 
 def diff_graph(call: Call) -> Reply:

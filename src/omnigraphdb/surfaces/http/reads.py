@@ -36,11 +36,6 @@ def read_point(text: str | None) -> str | int | None:
     return int(text) if is_version and text is not None else text
 
 
-def schema(call: Call) -> Reply:
-    """Show the schema text."""
-    return reply_json({"schema_source": call.place.graph.schema_source})
-
-
 # ---- queries
 
 

@@ -24,6 +24,7 @@ from omnigraphdb.api.verbs.maintenance import (
     SHOW_INDEXES,
     SHOW_OPERATION,
 )
+from omnigraphdb.api.verbs.read import LIST_PATHS, SHOW_ENTITY, SHOW_SCHEMA
 from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
 from omnigraphdb.engine.maintenance.issues import IssueList
@@ -142,17 +143,7 @@ READS: Final = (
         media=(ARROW,),
         statuses=(*_READ_STATUSES, 410),
     ),
-    Route(
-        method="GET",
-        path="/schema",
-        operation="getSchema",
-        summary="Show the schema text",
-        handler=reads.schema,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        answer=wire.SchemaOutput,
-        statuses=_READ_STATUSES,
-    ),
+    *make_routes(SHOW_SCHEMA),
     *make_routes(LIST_BRANCHES),
     *make_routes(SHOW_BRANCH),
     *make_routes(LIST_TAGS),
@@ -173,18 +164,7 @@ READS: Final = (
         answer=wire.CommitChangesOutput,
         statuses=_FEED_STATUSES,
     ),
-    Route(
-        method="GET",
-        path="/entity",
-        operation="getEntity",
-        summary="Show the properties of one entity",
-        handler=entities.entity,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        params=entities.NAMED,
-        answer=wire.EntityOutput,
-        statuses=(*_READ_STATUSES, 410),
-    ),
+    *make_routes(SHOW_ENTITY, asks=asks.ask_read),
     Route(
         method="GET",
         path="/entity/history",
@@ -351,43 +331,7 @@ EXPLORER: Final = (
         answer=wire.NeighbourhoodOutput,
         statuses=(*_READ_STATUSES, 410),
     ),
-    Route(
-        method="GET",
-        path="/paths",
-        operation="listPaths",
-        summary="Show the best paths between two nodes",
-        handler=exploring.paths,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        params=(
-            Param(name="type", required=True, text="The type of the nodes."),
-            Param(
-                name="from",
-                required=True,
-                text="The id of the first node, or the value of its key.",
-            ),
-            Param(
-                name="to", required=True, text="The id of the last node, or the value of its key."
-            ),
-            Param(
-                name="to_type",
-                text="The type of the last node, if it is named at all: that of the first.",
-            ),
-            Param(
-                name="edge",
-                repeatable=True,
-                text="Edge types to walk; all between nodes of the type by default.",
-            ),
-            Param(name="by", text="The property of edges that a path costs; its hops by default."),
-            Param(name="undirected", text="`true` to walk edges either way."),
-            Param(name="hops", kind=int, text="Hops of a path at most; 8."),
-            Param(name="best", kind=int, text="Paths at most, the best first; 1, and 10 at most."),
-            Param(name="branch", text="The branch; main by default."),
-            Param(name="at", text="A commit or a manifest version of the branch."),
-        ),
-        answer=wire.PathsOutput,
-        statuses=(*_READ_STATUSES, 410, 413),
-    ),
+    *make_routes(LIST_PATHS, asks=asks.ask_read),
     *make_routes(DRAW_LOG, asks=asks.ask_log),
     Route(
         method="GET",

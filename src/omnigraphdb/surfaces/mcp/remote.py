@@ -9,6 +9,7 @@ from omnigraphdb.api import wire
 from omnigraphdb.api.verbs.argument import check_arguments
 from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.api.verbs.history import HISTORY_VERBS
+from omnigraphdb.api.verbs.read import SHOW_SCHEMA
 from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.engine.results import LoadResult, MutationResult
 from omnigraphdb.errors import OmniError
@@ -24,13 +25,12 @@ A = TypeVar("A")
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     **{
         verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
-        for verb in HISTORY_VERBS
+        for verb in (*HISTORY_VERBS, SHOW_SCHEMA)
     },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
     "snapshot": ("GET", "/snapshot", wire.SnapshotOutput),
     "query": ("POST", "/query", wire.ReadOutput),
-    "getSchema": ("GET", "/schema", wire.SchemaOutput),
     "listCommitChanges": ("GET", "/commits/{commit}/changes", wire.CommitChangesOutput),
     "pollChanges": ("GET", "/changes", wire.ChangePageOutput),
     "diff": ("GET", "/diff", wire.DiffOutput),
