@@ -57,7 +57,8 @@ def refuse_arguments(notes: Notes, graph: RemoteGraph) -> None:
     note("load, a default", lambda: graph.load([], mode="merge", spark="auto"))
     note("load, progress", lambda: graph.load([], mode="merge", progress=print))
     note("merge, actor", lambda: graph.merge("side", actor="bo"))
-    note("mutate, progress", lambda: graph.mutate(ADD, {"n": "X"}, progress=print))
+    note("mutate, plain", lambda: graph.mutate(ADD, {"n": "X"}))
+    note("mutate, progress", lambda: graph.mutate(ADD, {"n": "X"}, progress=print))  # type: ignore[call-arg]
     note("schema_apply, actor", lambda: graph.schema_apply("", actor="bo"))
 
 

@@ -38,6 +38,9 @@ def is_other_elsewhere(method: str, argument: str, kind: str) -> bool:
         case "source":
             # Bytes are lines for a server, which has no files of its own; at hand a mapping is of frames by type.
             return method == "load" and kind in ("bytes", "an empty mapping")
+        case "type" | "allow_empty" | "batch_id":
+            # Only a graph at hand takes them.
+            return method == "load"
         case "spark" | "progress":
             # They change nothing about an answer, so that a served graph leaves them out.
             return True
@@ -48,8 +51,8 @@ def is_other_elsewhere(method: str, argument: str, kind: str) -> bool:
             # The token of a server says who asks.
             return True
         case "if_commit":
-            # No header spells anything but an id; at hand the head of the branch is simply another one.
-            return kind in NO_ID
+            # No header spells anything but an id; at hand the head of the branch is simply another one. No route of loads has a condition.
+            return kind in NO_ID or method == "load"
         case _:
             return False
 

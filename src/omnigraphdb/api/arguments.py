@@ -182,6 +182,17 @@ def _show_all(_branch: str) -> bool:
     return True
 
 
+def name_and_params(
+    name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
+) -> tuple[str | None, Mapping[str, Any] | None]:
+    """A mapping in the place of the name is the parameters."""
+    if type(name) is dict or isinstance(name, Mapping):
+        if params is not None:
+            raise UserInputError("parameters were given twice; no changes were made")
+        return None, name
+    return None if name is None else text_of("name", name), params
+
+
 def key_of(value: str | None) -> str | None:
     """An argument that is an idempotency key; None is no key."""
     return None if value is None else idempotency_key(value)

@@ -12,7 +12,15 @@ from weakref import ref
 
 import pyarrow as pa
 
-from omnigraphdb.api.arguments import count_of, flag_of, id_of, names_of, text_of, word_of
+from omnigraphdb.api.arguments import (
+    count_of,
+    flag_of,
+    id_of,
+    name_and_params,
+    names_of,
+    text_of,
+    word_of,
+)
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
 from omnigraphdb.api.texts import source_of
 from omnigraphdb.catalog.border import public_reader, public_rows
@@ -719,14 +727,3 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self.branch} at {self.commit}>"
-
-
-def name_and_params(
-    name: str | Mapping[str, Any] | None, params: Mapping[str, Any] | None
-) -> tuple[str | None, Mapping[str, Any] | None]:
-    """A mapping in the place of the name is the parameters."""
-    if type(name) is dict or isinstance(name, Mapping):
-        if params is not None:
-            raise UserInputError("parameters were given twice; no changes were made")
-        return None, name
-    return None if name is None else text_of("name", name), params

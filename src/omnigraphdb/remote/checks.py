@@ -53,13 +53,15 @@ def _check_first(method: FunctionType) -> Callable[..., Any]:
 
 
 def check_names(asked: Any) -> None:
-    """Check the names of branches and commits of a call before anything is sent."""
+    """Check the names of branches and commits of a call before anything is sent, and values that a graph at hand checks as it runs."""
     for argument in list_arguments(type(asked)):
         value = getattr(asked, argument.name)
         if argument.is_branch and value is not None:
             branch_name(value, "a call")
         if argument.is_commit and argument.is_required:
             _check_commit_text(argument.name, value)
+        if argument.name == "params" and value is not None:
+            _check_params(argument.name, value)
 
 
 def check_facts(call: Call) -> None:
@@ -156,7 +158,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "expect_mutation": flag_of,
 }
 CHECKS_OF_METHODS: Final[Mapping[str, Mapping[str, Check]]] = {
-    **{method: {"name": _check_name} for method in ("query", "stream", "explain", "mutate")},
+    **{method: {"name": _check_name} for method in ("query", "stream", "explain")},
     "commit_changes": {"id": _check_commit_text},
     "diff_page": {"base": text_of, "head": text_of},
     "path": {"edges": _check_edges},

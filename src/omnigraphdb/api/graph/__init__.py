@@ -8,20 +8,29 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from omnigraphdb.api.arguments import Reference, path_of, point_of
+from omnigraphdb.api.arguments import (
+    Reference,
+    number_column,
+    path_of,
+    point_of,
+    text_column,
+    text_of,
+)
 from omnigraphdb.api.graph.changes import Changes
 from omnigraphdb.api.graph.diffs import Diffs
 from omnigraphdb.api.graph.exports import Exports
 from omnigraphdb.api.graph.maintenance import Maintenance
 from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
-from omnigraphdb.api.graph.writes import Writes
+from omnigraphdb.api.results import MutationResult
+from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.branch import BranchVerbs
 from omnigraphdb.api.verbs.history import HistoryVerbs
 from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.read import ReadVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
+from omnigraphdb.api.verbs.write import WriteVerbs
 from omnigraphdb.manifest.names import branch_name
 
 if TYPE_CHECKING:
@@ -29,7 +38,8 @@ if TYPE_CHECKING:
     from omnigraphdb.api.showing import ShownGraph
     from omnigraphdb.api.spark_analytics import SparkProjection
     from omnigraphdb.api.stored_queries import StoredQueries
-    from omnigraphdb.api.types import NoSparkAsked, SparkAsked, SparkChoice
+    from omnigraphdb.api.types import Frame, NoSparkAsked, SparkAsked, SparkChoice
+    from omnigraphdb.engine.schema.infer import SchemaProposal
     from omnigraphdb.policy import PolicyChecker
 
 
@@ -37,7 +47,7 @@ class Graph(
     Reads,
     ReadVerbs,
     Exports,
-    Writes,
+    WriteVerbs,
     SchemaVerbs,
     HistoryVerbs,
     TagVerbs,
@@ -89,6 +99,70 @@ class Graph(
 
         folder = Path(path_of("directory", directory))
         return read_stored_queries(folder, self)
+
+    def assign(
+        self,
+        target: str,
+        ids: Iterable[str],
+        values: Iterable[int | float | None],
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+    ) -> MutationResult:
+        """Set one number property, `Person.age`, of the nodes with these ids: one commit, or nothing.
+
+        Ids that do not exist are left out; values that are there already are left alone.
+
+        Example:
+            >>> graph.assign("Person.age", ["Ada", "nobody"], [36, 1]).affected_nodes
+            0
+        """
+        from omnigraphdb.engine.write.assign import assign_values
+
+        type_name, _, property_name = text_of("target", target).partition(".")
+        into = self._target(branch, "assign")
+        by = self._authorize(CallKind.ASSIGN, actor, branch=into)
+        return assign_values(
+            self._engine,
+            type_name,
+            property_name,
+            text_column("ids", ids),
+            number_column("values", values),
+            branch=into,
+            options=self._options(by, message=message),
+        )
+
+    def schema_from(
+        self,
+        source: "str | Path | Iterable[str | Path] | Mapping[str, Frame]",
+        *,
+        rows_max: int = 10_000,
+    ) -> "SchemaProposal":
+        """Propose the schema of this graph with types for new data, for review; changes nothing.
+
+        `source` is what `omnigraphdb.infer_schema` takes; types that the graph has are left as they are, and edges may end at
+        their nodes. The proposal goes to `schema_apply`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> cities = {"City": pa.table({"name": ["Oslo", "Turin"], "people": [7, 8]})}
+            >>> print(graph.schema_from(cities).source.removeprefix(graph.schema_source).strip())
+            node City {
+              name: String @key
+              people: I64
+            }
+        """
+        from omnigraphdb.api.texts import propose_schema
+
+        with self.snapshot() as snapshot:
+            return propose_schema(
+                source,
+                rows_max,
+                schema=self.schema_source,
+                read_ids=lambda name: snapshot.table(name, ["id"])["id"],
+                known=self.catalog,
+            )
 
     @overload
     def project(

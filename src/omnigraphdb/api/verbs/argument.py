@@ -30,12 +30,15 @@ from omnigraphdb.api.arguments import (
     flag_of,
     name_of,
     names_of,
+    one_or_names,
+    path_of,
     point_of,
     text_of,
 )
-from omnigraphdb.api.texts import schema_of
+from omnigraphdb.api.texts import schema_of, source_of
 from omnigraphdb.engine.results import Commit
 from omnigraphdb.errors import UserInputError, shorten
+from omnigraphdb.ids import LoadMode
 from omnigraphdb.language.source import Source
 from omnigraphdb.manifest.operations import idempotency_key
 from omnigraphdb.values import dataclass
@@ -51,10 +54,14 @@ __all__ = [
     "EntityId",
     "Flag",
     "Key",
+    "Mode",
     "Moment",
     "Names",
+    "OneOrNames",
     "OwnBranch",
     "Point",
+    "QueryText",
+    "Rows",
     "SchemaText",
     "Start",
     "Text",
@@ -85,6 +92,18 @@ def _own_branch_of(name: str, value: object) -> str:
 
 def _point_of(_name: str, value: Any) -> Any:
     return point_of(value)
+
+
+def _names_of(name: str, value: object) -> tuple[str, ...]:
+    return names_of(name, value) or ()
+
+
+def _rows_of(name: str, value: Any) -> Any:
+    return path_of(name, value) if isinstance(value, str) else value
+
+
+def _query_of(_name: str, value: Any) -> Source:
+    return source_of(value)
 
 
 def _schema_of(_name: str, value: Any) -> Source:
@@ -129,6 +148,13 @@ Key = Annotated[str, _key_of]
 """An idempotency key."""
 Point = Annotated[Reference | None, _point_of]
 """A point in the history of a branch; None is its head."""
+OneOrNames = Annotated[tuple[str, ...], one_or_names]
+"""A name, or a list of names."""
+Mode = Annotated[LoadMode, text_of]
+Rows = Annotated[str, _rows_of]
+"""Anything that a load reads; in JSON it is text, elsewhere text names a file."""
+QueryText = Annotated[Source, _query_of]
+"""The text of a query, or its file as a path."""
 SchemaText = Annotated[Source, _schema_of]
 """The text of a schema, or its file as a path."""
 CommitName = Annotated[str, _commit_of]
@@ -288,6 +314,10 @@ def _split_hint(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Annotated else (hint,)
 
 
+_PLAIN: Final[Mapping[Any, Any]] = {tuple: list, Mapping: dict}
+"""Types in JSON of containers."""
+
+
 def _json_type(hint: Any) -> Any:
     """Give the type in JSON of a declared type; a moment, a commit, a point in history, an id and a source are text, a length of time a number of seconds."""
     if hint is Source or hint == EntityId or datetime in get_args(hint):
@@ -298,6 +328,9 @@ def _json_type(hint: Any) -> Any:
         return list[str]
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return Literal[tuple(map(str, hint))]
+    plain = _PLAIN.get(get_origin(hint))
+    if plain is not None:
+        return plain[tuple(member for member in get_args(hint) if member is not ...)]
     if get_origin(hint) in UNIONS:
         members = [_json_type(member) for member in get_args(hint) if member is not NoneType]
         return Union[tuple(members)]  # noqa: UP007 - made at run time
@@ -358,6 +391,6 @@ def _write_value(argument: Argument, value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Source):
         return value.text
-    if argument.type in (bool, int):
+    if isinstance(value, Mapping) or argument.type in (bool, int):
         return value
-    return list(value) if argument.type == list[str] else str(value)
+    return list(value) if get_origin(argument.type) is list else str(value)

@@ -1,6 +1,6 @@
 """What a server is asked: the bodies of requests."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from omnigraphdb.api.wire.answers import Row
 
@@ -29,33 +29,6 @@ class ReadInput(TypedDict):
     params: NotRequired[Row | None]
     branch: NotRequired[str | None]
     snapshot: NotRequired[str | None]
-
-
-class MutateInput(TypedDict):
-    """A mutation; the longer names are those of earlier servers. With `dry_run` it is only counted and checked."""
-
-    query: NotRequired[str]
-    name: NotRequired[str | None]
-    query_source: NotRequired[str]
-    query_name: NotRequired[str | None]
-    params: NotRequired[Row | None]
-    branch: NotRequired[str | None]
-    dry_run: NotRequired[bool | None]
-
-
-Mode = Literal["append", "merge", "overwrite"]
-
-LoadInput = TypedDict(
-    "LoadInput",
-    {
-        "data": str,
-        "branch": NotRequired[str | None],
-        "from": NotRequired[str | None],
-        "mode": NotRequired[Mode | None],
-        "create_missing": NotRequired[list[str] | None],
-        "dry_run": NotRequired[bool | None],
-    },
-)
 
 
 class ExportInput(TypedDict):

@@ -11,6 +11,7 @@ from omnigraphdb.api.verbs.maintenance import MaintenanceVerbs
 from omnigraphdb.api.verbs.read import ReadVerbs
 from omnigraphdb.api.verbs.schema import SchemaVerbs
 from omnigraphdb.api.verbs.tag import TagVerbs
+from omnigraphdb.api.verbs.write import WriteVerbs
 from omnigraphdb.remote import decode, forms
 from omnigraphdb.remote.answers import ARROW
 from omnigraphdb.remote.arguments import spell_headers, spell_params
@@ -18,7 +19,7 @@ from omnigraphdb.remote.checks import check_arguments
 from omnigraphdb.remote.graph.changes import Changes
 from omnigraphdb.remote.graph.diffs import Diffs
 from omnigraphdb.remote.graph.reads import Reads
-from omnigraphdb.remote.graph.writes import Writes
+from omnigraphdb.remote.graph.writes import Loads
 from omnigraphdb.remote.transport import Transport
 
 
@@ -40,7 +41,8 @@ def connect(
 class RemoteGraph(
     Reads,
     ReadVerbs,
-    Writes,
+    Loads,
+    WriteVerbs,
     SchemaVerbs,
     HistoryVerbs,
     TagVerbs,

@@ -19,7 +19,7 @@ from omnigraphdb.remote.answers import Form, Value
 from omnigraphdb.remote.arguments import CONDITION, FIRST_PAGE, explain_absence, spell_params
 from omnigraphdb.remote.checks import check_arguments as check_methods
 from omnigraphdb.remote.transport import Transport
-from omnigraphdb.remote.verb_requests import send_verb
+from omnigraphdb.remote.verb_requests import check_call, send_verb
 from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
@@ -108,6 +108,12 @@ class Handle(Calls):
         asked = self._spell_ids(self._name_branch(check_arguments(asked)))
         answer = send_verb(self._server, verb, asked, call or Call())
         return answer.document(forms.form_value(verb.load_result()))
+
+    def _check(self, verb: Verb[_Arguments, Any], asked: _Arguments, call: Call) -> _Arguments:
+        """Give the arguments of a call as they are sent; refuse those of other kinds, and those that no request has."""
+        asked = self._name_branch(check_arguments(asked))
+        check_call(verb, asked, call)
+        return asked
 
     def _name_branch(self, asked: _Arguments) -> _Arguments:
         """Name the branch of the handle where a call names none."""

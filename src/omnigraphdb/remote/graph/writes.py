@@ -1,74 +1,27 @@
-"""The writes of a served graph: mutations, loads, schema changes."""
+"""Loads of a served graph: rows are sent as a stream of lines."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from omnigraphdb.api.arguments import one_or_names
-from omnigraphdb.api.results import Commit, LoadResult, MutationResult
+from omnigraphdb.api.results import LoadResult
+from omnigraphdb.api.verbs.argument import write_body
+from omnigraphdb.api.verbs.call import Call
+from omnigraphdb.api.verbs.write import LOAD, Load
 from omnigraphdb.remote import forms
-from omnigraphdb.remote.arguments import Lines, read_lines, refuse_local, spell_headers
-from omnigraphdb.remote.checks import check_arguments
+from omnigraphdb.remote.arguments import read_lines, spell_headers
 from omnigraphdb.remote.graph.handle import Handle
-
-if TYPE_CHECKING:
-    from omnigraphdb.api.types import Mode
 
 LINES = {"content-type": "application/x-ndjson"}
 
 
-@check_arguments
-class Writes(Handle):
-    """The writes of a served graph: mutations, loads, schema changes."""
+class Loads(Handle):
+    """Loads of a served graph."""
 
-    def mutate(
-        self,
-        source: str | Path,
-        name: str | Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        *,
-        branch: str | None = None,
-        if_commit: str | Commit | None = None,
-        dry_run: bool = False,
-        message: str | None = None,
-        idempotency_key: str | None = None,
-        **local: object,
-    ) -> MutationResult:
-        """Run a mutation: one commit for all of its statements, or nothing; `dry_run` only counts and checks."""
-        refuse_local(local)
-        body = self._query_body(source, name, params) | {"branch": self._branch_of(branch)}
-        headers = spell_headers(idempotency_key, message)
-        body |= {"dry_run": dry_run}
-        return self._write(
-            ("mutate",), forms.MUTATION, body, if_commit, headers, writes=not dry_run
-        )
-
-    def load(
-        self,
-        source: Lines,
-        *,
-        mode: "Mode",
-        branch: str | None = None,
-        from_branch: str | None = None,
-        dry_run: bool = False,
-        message: str | None = None,
-        idempotency_key: str | None = None,
-        create_missing: str | Sequence[str] = (),
-        **local: object,
-    ) -> LoadResult:
-        """Load records in one commit: a file of JSON lines, a stream of them, or dicts; `dry_run` only reads and checks."""
-        refuse_local(local)
+    def _load(self, asked: Load, call: Call) -> LoadResult:
+        """Send a file of JSON lines, a stream of them, or dicts."""
+        asked = self._check(LOAD, asked, call)
         return self._server.post(
             self._server.path("load", "ndjson"),
             forms.LOAD,
-            writes=not dry_run,
-            content=read_lines(source),
-            headers=LINES | spell_headers(idempotency_key, message),
-            params={
-                "mode": str(mode),
-                "dry_run": "true" if dry_run else None,
-                "branch": self._branch_of(branch),
-                "from": from_branch,
-                "create_missing": list(one_or_names("create_missing", create_missing)),
-            },
+            writes=not asked.dry_run,
+            content=read_lines(asked.source),
+            headers=LINES | spell_headers(call.key, call.message),
+            params=write_body(asked, {"source": None}),
         )

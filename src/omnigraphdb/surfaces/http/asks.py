@@ -65,23 +65,6 @@ def _returns_rows(call: Call, text: str, name: str | None) -> bool:
     return isinstance(query.body, tuple) and any(one.returning for one in query.body)
 
 
-def ask_load(call: Call) -> Iterator[Ask]:
-    """A load, and the branch that it makes."""
-    base = call.given("from")
-    yield from _ask_load(call, None if base is None else _normal(base))
-
-
-def ask_ingest(call: Call) -> Iterator[Ask]:
-    """A load whose branch is made from main unless something else is said."""
-    yield from _ask_load(call, _normal(call.given("from")))
-
-
-def _ask_load(call: Call, base: str | None) -> Iterator[Ask]:
-    branch = _normal(call.given("branch"))
-    made = branch if call.place.graph.guard.makes_branch(branch, base) else None
-    yield from ask_rights(CallKind.LOAD, branch=branch, base=base, made=made)
-
-
 def ask_graphs(_call: Call) -> Iterator[Ask]:
     """The list of graphs."""
     yield from ask_rights(CallKind.LIST_GRAPHS)

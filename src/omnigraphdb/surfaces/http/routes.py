@@ -27,6 +27,7 @@ from omnigraphdb.api.verbs.maintenance import (
 from omnigraphdb.api.verbs.read import LIST_PATHS, SHOW_ENTITY, SHOW_SCHEMA
 from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
+from omnigraphdb.api.verbs.write import LOAD, MUTATE
 from omnigraphdb.engine.maintenance.issues import IssueList
 from omnigraphdb.engine.results import LoadResult, MutationResult
 from omnigraphdb.surfaces.http import (
@@ -35,6 +36,7 @@ from omnigraphdb.surfaces.http import (
     changes,
     entities,
     exploring,
+    former,
     reads,
     status,
     streams,
@@ -43,7 +45,7 @@ from omnigraphdb.surfaces.http import (
 from omnigraphdb.surfaces.http.calls import Param
 from omnigraphdb.surfaces.http.replies import ARROW, BYTES, JSON, NDJSON, PARQUET
 from omnigraphdb.surfaces.http.routing import BodyKind, Route
-from omnigraphdb.surfaces.http.verb_routes import make_routes
+from omnigraphdb.surfaces.http.verb_routes import list_params, make_routes
 
 _BRANCH: Final = Param(name="branch", text="The branch; main by default.")
 _READ_STATUSES: Final = (400, 401, 403, 404)
@@ -392,51 +394,11 @@ EXPLORER: Final = (
     ),
 )
 
+_MUTATE: Final = tuple(map(former.take_former_names, make_routes(MUTATE, asks=asks.ask_mutate)))
+
 WRITES: Final = (
-    Route(
-        method="POST",
-        path="/mutate",
-        operation="mutate",
-        summary="Run a mutation in one commit, or not at all",
-        handler=writes.mutate,
-        verb=CallKind.MUTATE,
-        asks=asks.ask_mutate,
-        writes=True,
-        body_kind=BodyKind.JSON,
-        body=wire.MutateInput,
-        answer=MutationResult,
-        statuses=_WRITE_STATUSES,
-    ),
-    Route(
-        method="POST",
-        path="/mutate/if-graph-commit",
-        operation="mutateIfGraphCommit",
-        summary="Run a mutation if the head of the branch is the commit of the header",
-        handler=writes.mutate,
-        verb=CallKind.MUTATE,
-        asks=asks.ask_mutate,
-        writes=True,
-        conditional=True,
-        body_kind=BodyKind.JSON,
-        body=wire.MutateInput,
-        answer=MutationResult,
-        statuses=(*_WRITE_STATUSES, 412),
-    ),
-    Route(
-        method="POST",
-        path="/load",
-        operation="load",
-        summary="Load JSON lines in one commit, or not at all",
-        handler=writes.load,
-        verb=CallKind.LOAD,
-        asks=asks.ask_load,
-        writes=True,
-        loads=True,
-        body_kind=BodyKind.JSON,
-        body=wire.LoadInput,
-        answer=LoadResult,
-        statuses=_WRITE_STATUSES,
-    ),
+    *_MUTATE,
+    writes.LOAD_ROUTE,
     Route(
         method="POST",
         path="/load/ndjson",
@@ -444,21 +406,11 @@ WRITES: Final = (
         summary="Load the body, which is JSON lines, in one commit, or not at all",
         handler=writes.load_lines,
         verb=CallKind.LOAD,
-        asks=asks.ask_load,
+        asks=writes.ask_load_lines,
         writes=True,
         loads=True,
         body_kind=BodyKind.LINES,
-        params=(
-            _BRANCH,
-            Param(name="from", text="Create a missing branch from this one."),
-            Param(name="mode", text="`append`, `merge` (default) or `overwrite`."),
-            Param(
-                name="create_missing",
-                text="Create nodes of this type that edges name and that are nowhere.",
-                repeatable=True,
-            ),
-            Param(name="dry_run", text="`true`: read and check everything, write nothing."),
-        ),
+        params=list_params(LOAD, without="source"),
         answer=LoadResult,
         statuses=_WRITE_STATUSES,
     ),
@@ -520,37 +472,8 @@ DEPRECATED: Final = (
         statuses=(*_BODY_STATUSES, 410, 503),
         successor="query",
     ),
-    Route(
-        method="POST",
-        path="/change",
-        operation="change",
-        summary="Run a mutation; `/mutate` replaces it",
-        handler=writes.mutate,
-        verb=CallKind.MUTATE,
-        asks=asks.ask_mutate,
-        writes=True,
-        body_kind=BodyKind.JSON,
-        body=wire.MutateInput,
-        answer=MutationResult,
-        statuses=_WRITE_STATUSES,
-        successor="mutate",
-    ),
-    Route(
-        method="POST",
-        path="/ingest",
-        operation="ingest",
-        summary="Load JSON lines; `/load` replaces it",
-        handler=writes.ingest,
-        verb=CallKind.LOAD,
-        asks=asks.ask_ingest,
-        writes=True,
-        loads=True,
-        body_kind=BodyKind.JSON,
-        body=wire.LoadInput,
-        answer=LoadResult,
-        statuses=_WRITE_STATUSES,
-        successor="load",
-    ),
+    former.rename(_MUTATE[0], "change"),
+    former.rename(former.start_from_main(writes.LOAD_ROUTE), "ingest"),
 )
 
 ROUTES: Final = (*OF_SERVER, *READS, *EXPLORER, *WRITES, *DEPRECATED)

@@ -1,7 +1,7 @@
 """Routes of verbs: each follows from the declaration of its verb."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NotRequired, TypedDict, TypeVar
+from typing import Any, Final, NotRequired, TypedDict, TypeVar, get_origin
 
 from omnigraphdb.api.verbs.argument import Argument, list_arguments, read_body
 from omnigraphdb.api.verbs.call import Call as VerbCall
@@ -17,6 +17,7 @@ from omnigraphdb.values import replace
 from omnigraphdb.wire import fields_of_value
 
 A = TypeVar("A")
+Asks = Callable[[Call], Iterable[Ask]]
 
 _READ_STATUSES: Final = (400, 401, 403, 404)
 _BODY_STATUSES: Final = (413, 415)
@@ -24,12 +25,10 @@ _WRITE_STATUSES: Final = (409, 429, 503)
 _CONDITION_STATUS: Final = 412
 
 
-def make_routes(
-    verb: Verb[Any, Any], *, asks: Callable[[Call], Iterable[Ask]] | None = None
-) -> Iterator[Route]:
+def make_routes(verb: Verb[Any, Any], *, asks: Asks | None = None) -> Iterator[Route]:
     """Make the route of a verb, and the one that depends on the head of its branch.
 
-    `asks` lists the rights that a request needs; by default those of the branches that its arguments name.
+    `asks` lists its rights where they need more than its arguments.
     """
     endpoint = verb.endpoint
     route = Route(
@@ -39,11 +38,11 @@ def make_routes(
         summary=verb.summary,
         handler=lambda call: _answer(verb, call),
         verb=verb.kind,
-        asks=asks or (lambda call: _list_asks(verb, call, _read_arguments(verb, call))),
+        asks=asks or (lambda call: list_asks(verb, call, _read_arguments(verb, call))),
         writes=verb.writes,
         body_kind=_find_body_kind(verb),
         body=_make_body(verb) if endpoint.has_body else None,
-        params=() if endpoint.has_body else tuple(map(_make_param, _list_beside_path(verb))),
+        params=() if endpoint.has_body else list_params(verb),
         names=_list_names(verb),
         answer=verb.load_result(),
         statuses=_list_statuses(verb),
@@ -79,14 +78,23 @@ def _list_names(verb: Verb[Any, Any]) -> dict[str, str]:
     return {name: texts[argument] for name, argument in verb.endpoint.names.items()}
 
 
+def list_params(verb: Verb[Any, Any], *, without: str | None = None) -> tuple[Param, ...]:
+    """List the arguments that a query string has; `without` is the one that the body is."""
+    return tuple(_make_param(sent) for sent in _list_beside_path(verb) if sent.name != without)
+
+
 def _make_param(argument: Argument) -> Param:
     return Param(
         name=argument.wire,
         kind=int if argument.type is int else str,
-        repeatable=argument.type == list[str],
         required=argument.is_required,
+        repeatable=_is_list(argument),
         text=argument.help,
     )
+
+
+def _is_list(argument: Argument) -> bool:
+    return get_origin(argument.type) is list
 
 
 def _make_body(verb: Verb[Any, Any]) -> Any:
@@ -115,11 +123,11 @@ def _read_arguments(verb: Verb[A, Any], call: Call) -> A:
     endpoint: Endpoint = verb.endpoint
     names = {argument.name: argument.wire for argument in list_arguments(verb.arguments)}
     path = {names[argument]: call.path[name] for name, argument in endpoint.names.items()}
-    sent = call.body if endpoint.has_body else _read_query(verb, call)
+    sent = call.body if endpoint.has_body else read_query(verb, call)
     return read_body(verb.arguments, {**sent, **path}, endpoint.fixed)
 
 
-def _read_query(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
+def read_query(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
     """Read the query string; what it does not name is left out."""
     return {
         argument.wire: _read_param(call, argument)
@@ -133,10 +141,11 @@ def _read_param(call: Call, argument: Argument) -> Any:
         return call.flag(argument.wire)
     if argument.type is int:
         return call.count(argument.wire)
-    return call.texts(argument.wire) if argument.type == list[str] else call.text(argument.wire)
+    return call.texts(argument.wire) if _is_list(argument) else call.text(argument.wire)
 
 
-def _list_asks(verb: Verb[A, Any], call: Call, asked: A) -> Iterator[Ask]:
+def list_asks(verb: Verb[A, Any], call: Call, asked: A) -> Iterator[Ask]:
+    """List the rights of a call, as the gate asks for them."""
     for right in verb.required_rights(call.place.graph, asked, served=True):
         scope = ResourceScope(
             branch_name=right.branch, target_name=right.target, query_name=right.query
@@ -150,6 +159,15 @@ def _answer(verb: Verb[Any, Any], call: Call) -> Reply:
 
 def run_asked(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
     """Run a verb as a request asks for it, once the gate has allowed that; give the answer in its JSON form."""
+    return _run(verb, call, _read_arguments(verb, call))
+
+
+def answer_verb(verb: Verb[A, Any], call: Call, asked: A) -> Reply:
+    """Run a verb for a request whose arguments were read, and answer with its JSON form."""
+    return reply_write(_run(verb, call, asked))
+
+
+def _run(verb: Verb[A, Any], call: Call, asked: A) -> dict[str, Any]:
     facts = VerbCall(
         actor=call.actor,
         message=call.message,
@@ -159,7 +177,7 @@ def run_asked(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
         shows=call.may_read,
         attempt=lambda *further: _attempt(call, *further),
     )
-    body = run_verb(call.place.graph, verb, _read_arguments(verb, call), facts).to_dict()
+    body = run_verb(call.place.graph, verb, asked, facts).to_dict()
     result: Any = verb.load_result()
     names_graph = any(field.name == "uri" for field in fields_of_value(result))
     return call.name_graph(body) if names_graph else body
@@ -168,7 +186,7 @@ def run_asked(verb: Verb[Any, Any], call: Call) -> dict[str, Any]:
 def _attempt(call: Call, verb: Verb[A, Any], asked: A, branch: str) -> str | None:
     """Run a further verb about a branch for the same caller; give the text of its refusal."""
     try:
-        for ask in _list_asks(verb, call, asked):
+        for ask in list_asks(verb, call, asked):
             call.require(ask)
         run_verb(call.place.graph, verb, asked, VerbCall(actor=call.actor))
     except OmniError as error:

@@ -1,12 +1,14 @@
-"""Routes that write: mutations, loads, branches, merges, schemas."""
+"""Routes that write, by hand: loads, whose rows are a stream, and stored queries."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import Final
 
 from omnigraphdb.api.stored_queries import StoredQueries, StoredQuery
+from omnigraphdb.api.verbs.argument import read_body
+from omnigraphdb.api.verbs.write import LOAD, Load
 from omnigraphdb.errors import NotFound, UserInputError
-from omnigraphdb.ids import MAIN, LoadMode
+from omnigraphdb.ids import LoadMode
 from omnigraphdb.policy import PolicyAction, ResourceScope
 from omnigraphdb.surfaces.http.calls import Call
 from omnigraphdb.surfaces.http.gate import Ask, unknown_query
@@ -17,69 +19,41 @@ from omnigraphdb.surfaces.http.reads import (
     wants_arrow,
 )
 from omnigraphdb.surfaces.http.replies import Reply, Stream, reply_json, reply_write
-
-
-def mutate(call: Call) -> Reply:
-    """Run a mutation in one commit; on the conditional route only if the head is the commit of the header."""
-    body = call.body
-    done = call.place.graph.mutate(
-        _pick(body, "query", "query_source", required=True),
-        _pick(body, "name", "query_name"),
-        body.get("params"),
-        branch=body.get("branch"),
-        actor=call.actor,
-        if_commit=call.if_commit,
-        dry_run=bool(body.get("dry_run")),
-        message=call.message,
-        idempotency_key=call.key,
-    )
-    return reply_write(done.to_dict())
-
-
-def _pick(body: dict[str, Any], name: str, former: str, *, required: bool = False) -> Any:
-    """A field under its name or its former name."""
-    given = [body[one] for one in (name, former) if body.get(one) is not None]
-    if len(given) > 1:
-        raise UserInputError(f"'{name}' and '{former}' are the same field; nothing was done")
-    if required and not given:
-        raise UserInputError(f"field '{name}' is missing; nothing was done")
-    return given[0] if given else None
-
-
-def _name_branch(body: Mapping[str, Any], field: str) -> str:
-    """The branch that a field names, main without it; an empty name is refused where it is used."""
-    return MAIN if body.get(field) is None else str(body[field])
-
+from omnigraphdb.surfaces.http.verb_routes import (
+    answer_verb,
+    list_asks,
+    make_routes,
+    read_query,
+)
+from omnigraphdb.values import replace
 
 # ---- loads
 
 
 def load(call: Call) -> Reply:
     """Load JSON lines that stand in a JSON body."""
-    return _load(call, _encode(call.body["data"]), call.body)
-
-
-def ingest(call: Call) -> Reply:
-    """Load JSON lines; a missing branch is made from main."""
-    return _load(
-        call, _encode(call.body["data"]), {**call.body, "from": _name_branch(call.body, "from")}
-    )
+    lines = BytesIO(_encode(call.body["data"]))
+    return _load(call, read_body(Load, {**call.body, "data": lines}, {}))
 
 
 def load_lines(call: Call) -> Reply:
     """Load JSON lines that are the body."""
-    asked = {name: call.text(name) for name in ("branch", "from", "mode")}
-    more = {"create_missing": call.texts("create_missing"), "dry_run": call.flag("dry_run")}
-    return _load(call, call.body, asked | more)
+    sent = read_query(LOAD, call)
+    _check_mode(sent.get("mode"))
+    return _load(call, read_body(Load, {**sent, "data": BytesIO(call.body)}, {}))
 
 
-def _read_mode(text: str | None) -> LoadMode:
-    """The mode that a request names; merge when it names none."""
+def ask_load_lines(call: Call) -> Iterator[Ask]:
+    """List the rights of a load whose branches stand in the query string."""
+    asked = Load(source="", branch=call.text("branch"), from_branch=call.text("from"))
+    yield from list_asks(LOAD, call, asked)
+
+
+def _check_mode(text: str | None) -> None:
     if text is not None and text not in tuple(LoadMode):
         raise UserInputError(
             f"mode '{text}' is not one of {', '.join(LoadMode)}; no changes were made"
         )
-    return LoadMode.MERGE if text is None else LoadMode(text)
 
 
 def _encode(text: str) -> bytes:
@@ -89,26 +63,16 @@ def _encode(text: str) -> bytes:
         raise UserInputError("'data' is no UTF-8 text; nothing was done") from error
 
 
-def _load(call: Call, data: bytes, asked: Mapping[str, Any]) -> Reply:
-    base = asked.get("from")
+def _load(call: Call, asked: Load) -> Reply:
     try:
-        done = call.place.graph.load(
-            BytesIO(data),
-            mode=_read_mode(asked.get("mode")),
-            branch=asked.get("branch"),
-            from_branch=base,
-            actor=call.actor,
-            create_missing=asked.get("create_missing") or (),
-            dry_run=bool(asked.get("dry_run")),
-            spark=False,
-            message=call.message,
-            idempotency_key=call.key,
-        )
+        return answer_verb(LOAD, call, asked)
     except NotFound as error:
-        if error.what != "branch" or base is not None:
+        if error.what != "branch" or asked.from_branch is not None:
             raise
         raise NotFound("branch", error.name, hint="pass `from` to create it") from error
-    return reply_write(call.name_graph(done.to_dict()))
+
+
+LOAD_ROUTE: Final = replace(next(make_routes(LOAD)), handler=load, loads=True)
 
 
 # ---- stored queries

@@ -11,7 +11,7 @@ from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.api.verbs.history import HISTORY_VERBS
 from omnigraphdb.api.verbs.read import SHOW_SCHEMA
 from omnigraphdb.api.verbs.verb import Verb
-from omnigraphdb.engine.results import LoadResult, MutationResult
+from omnigraphdb.api.verbs.write import WRITE_VERBS
 from omnigraphdb.errors import OmniError
 from omnigraphdb.remote import forms
 from omnigraphdb.remote.answers import Form
@@ -25,7 +25,7 @@ A = TypeVar("A")
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     **{
         verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
-        for verb in (*HISTORY_VERBS, SHOW_SCHEMA)
+        for verb in (*HISTORY_VERBS, *WRITE_VERBS, SHOW_SCHEMA)
     },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
@@ -34,8 +34,6 @@ _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     "listCommitChanges": ("GET", "/commits/{commit}/changes", wire.CommitChangesOutput),
     "pollChanges": ("GET", "/changes", wire.ChangePageOutput),
     "diff": ("GET", "/diff", wire.DiffOutput),
-    "mutate": ("POST", "/mutate", MutationResult),
-    "load": ("POST", "/load", LoadResult),
     "invokeQuery": ("POST", "/queries/{name}", wire.InvokeOutput),
 }
 _READS_BY_POST: Final = frozenset({"query"})
