@@ -12,7 +12,7 @@ import omnigraphdb
 from omnigraphdb.api import wire
 from omnigraphdb.api.branches import BranchList
 from omnigraphdb.api.comparisons import MergeResult
-from omnigraphdb.api.results import CommitList
+from omnigraphdb.api.results import CommitList, SnapshotState
 from omnigraphdb.api.verbs.branch import LIST_BRANCHES, BranchesList
 from omnigraphdb.api.verbs.history import LIST_COMMITS, CommitsList
 from omnigraphdb.api.verbs.verb import run_verb
@@ -64,7 +64,7 @@ def test_results_have_the_shapes_that_the_wire_declares(tmp_path: Path) -> None:
     with omnigraphdb.init(tmp_path / "g", SCHEMA) as graph:
         loaded = graph.load(PEOPLE, mode="append")
         fits(LoadResult, loaded.to_dict())
-        fits(wire.SnapshotOutput, graph.snapshot().to_dict())
+        fits(SnapshotState, graph.snapshot().to_dict())
         fits(wire.ReadOutput, graph.query(NAMES).to_dict())
         graph.branch_create("b")
         done = graph.mutate(ADD, {"n": "Cy"}, branch="b", idempotency_key="k")

@@ -212,6 +212,9 @@ export type CompleteInput = {
     offset: number;
 };
 
+/**
+ * The texts that may replace the text from an offset up to the cursor.
+ */
 export type CompletionListOutput = {
     from: number;
     items: Array<CompletionOutput>;
@@ -934,14 +937,14 @@ export type PathEdgeOutput = {
 };
 
 /**
- * A path between two nodes; without a property to add up its cost is the number of its hops.
+ * A path between two nodes of a type; without `by` its cost is the number of its hops.
  */
 export type PathOutput = {
     type: string;
-    hops: number;
-    cost: number;
     nodes: Array<string>;
     edges: Array<PathEdgeOutput>;
+    cost: number;
+    hops: number;
 };
 
 /**
@@ -1303,6 +1306,9 @@ export type TypeOutput = {
     name: string;
 };
 
+/**
+ * One type; an edge type tells which types it joins.
+ */
 export type TypeShape = {
     kind: string;
     name: string;

@@ -91,6 +91,28 @@ class SchemaText(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableState(Value):
+    """One table of a snapshot."""
+
+    table_key: str
+    table_path: str
+    table_version: int
+    table_branch: str | None
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotState(Value):
+    """The table versions that are visible together."""
+
+    branch: str
+    manifest_version: int
+    internal_schema_version: int
+    commit: str | None = field(metadata=wire("graph_commit_id"))
+    tables: tuple[TableState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Value):
     """One entity: its id, for an edge its ends, and its properties."""
 

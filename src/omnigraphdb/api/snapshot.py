@@ -22,6 +22,7 @@ from omnigraphdb.api.arguments import (
     word_of,
 )
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
+from omnigraphdb.api.results import SnapshotState, TableState
 from omnigraphdb.api.texts import source_of
 from omnigraphdb.catalog.border import public_reader, public_rows
 from omnigraphdb.catalog.model import Catalog, NodeType, order_columns
@@ -623,22 +624,26 @@ class Snapshot:
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
-        return {
-            "branch": self.branch,
-            "manifest_version": self.manifest_version,
-            "internal_schema_version": self._view.state.stamp,
-            "graph_commit_id": self.commit,
-            "tables": [
-                {
-                    "table_key": entry.table_key,
-                    "table_path": entry.at.path,
-                    "table_version": entry.at.version,
-                    "table_branch": entry.at.branch,
-                    "row_count": entry.row_count,
-                }
+        return self._describe_state().to_dict()
+
+    def _describe_state(self) -> SnapshotState:
+        """The table versions, as a value."""
+        return SnapshotState(
+            branch=self.branch,
+            manifest_version=self.manifest_version,
+            internal_schema_version=self._view.state.stamp,
+            commit=self.commit,
+            tables=tuple(
+                TableState(
+                    table_key=entry.table_key,
+                    table_path=entry.at.path,
+                    table_version=entry.at.version,
+                    table_branch=entry.at.branch,
+                    row_count=entry.row_count,
+                )
                 for entry in self._shown.snapshot.entries.values()
-            ],
-        }
+            ),
+        )
 
     def _open(self, type_name: str) -> Table:
         return self._engine.store.tables.open(self._find_entry(self._key(type_name)).at)

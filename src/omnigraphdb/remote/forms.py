@@ -26,10 +26,6 @@ def form_value(cls: type[V]) -> Form[V]:
     return Form(cls, partial(from_dict, cls))
 
 
-def _give(body: Any) -> Any:
-    return body
-
-
 CATALOG: Final = Form(
     SchemaText, lambda body: compile_schema(schema_of(str(body["schema_source"])))
 )
@@ -40,7 +36,6 @@ MUTATION: Final = form_value(MutationResult)
 QUERIES: Final[Form[list[dict[str, Any]]]] = Form(
     wire.QueryCatalogOutput, lambda body: body["queries"]
 )
-SNAPSHOT: Final[Form[Body]] = Form(wire.SnapshotOutput, _give)
 
 
 def form_diff(*, images: bool) -> Form[DiffPage]:

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraphdb.api.arguments import count_of, shows_of, text_of, wanted_of
-from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.results import Commit
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import BranchName
 

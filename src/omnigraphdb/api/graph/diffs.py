@@ -13,7 +13,7 @@ from omnigraphdb.api.arguments import (
     text_of,
     wanted_of,
 )
-from omnigraphdb.api.graph.handle import Handle
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.ids import MAIN
 from omnigraphdb.manifest.names import branch_name
 from omnigraphdb.manifest.state import BranchState

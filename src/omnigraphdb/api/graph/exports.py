@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraphdb.api.arguments import Reference, names_of, path_of
-from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.snapshot import Snapshot
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.engine.jobs import JobKind
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from omnigraphdb.api.arguments import age_of, count_of, text_of
-from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.results import DiscardedRecovery
 from omnigraphdb.api.rights import CallKind
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.engine.session.open import reopen_graph
 from omnigraphdb.errors import warn_caller
 from omnigraphdb.ids import OperationId

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from omnigraphdb.api.arguments import count_of, rules_of
-from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.guard import Guard
 from omnigraphdb.api.results import KeptPolicy
 from omnigraphdb.api.rights import CallKind
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.errors import NotFound
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraphdb.api.arguments import Reference
-from omnigraphdb.api.graph.handle import Handle
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
+from omnigraphdb.api.verbs.handle import Handle
 from omnigraphdb.errors import HistoryReclaimed
 
 if TYPE_CHECKING:

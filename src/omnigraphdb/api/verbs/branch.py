@@ -20,8 +20,8 @@ from omnigraphdb.values import replace
 if TYPE_CHECKING:
     from omnigraphdb.api.branches import Branch, BranchCreated, BranchDeleted, Branches, BranchList
     from omnigraphdb.api.comparisons import MergeResult
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.types import MergeGranularity, SparkChoice
+    from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.pipeline.progress import Tell
 
 Scope = Mapping[str, str | None]

@@ -28,8 +28,8 @@ from omnigraphdb.runtime import us_of
 from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.log_drawings import LogDrawing
+    from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.manifest.records import GraphCommit
     from omnigraphdb.manifest.state import BranchState
 

@@ -24,7 +24,6 @@ from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
     from omnigraphdb.api.description import Description
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.reports import (
         CleanupReport,
         Examination,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     )
     from omnigraphdb.api.snapshot import Snapshot
     from omnigraphdb.api.types import Spark
+    from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.engine.maintenance.issues import IssueList
     from omnigraphdb.pipeline.progress import Tell
     from omnigraphdb.storage.tables import Workers

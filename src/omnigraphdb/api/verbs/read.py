@@ -1,10 +1,10 @@
-"""The reads of a graph that answer with one value: its schema, an entity, and paths between nodes."""
+"""The reads of a graph that answer with one value: its schema, a snapshot, an entity, paths between nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from omnigraphdb.api.arguments import Reference, names_of
-from omnigraphdb.api.results import Entity, SchemaText
+from omnigraphdb.api.results import Entity, SchemaText, SnapshotState, TableState
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.argument import (
     Count,
@@ -21,12 +21,14 @@ from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Verb
 from omnigraphdb.errors import NotFound, UserInputError
 from omnigraphdb.ids import MAIN
+from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
     from omnigraphdb.api import types
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.paths import EntityPath, Paths
+    from omnigraphdb.api.schema_drawings import SchemaGraph
     from omnigraphdb.api.snapshot import Snapshot
+    from omnigraphdb.api.verbs.handle import Handle
 
 _HELP_BRANCH = "The branch; main by default."
 _HELP_AT = "A commit or a manifest version of the branch."
@@ -56,6 +58,39 @@ SHOW_SCHEMA = Verb(
     scope=lambda _graph, _asked: {"branch": MAIN},
     summary="Show the schema text",
     endpoint=Endpoint(method=Method.GET, path="/schema", operation="getSchema"),
+)
+
+
+# ---- snapshot
+
+
+@arguments
+class SnapshotShow:
+    """The state whose tables are shown."""
+
+    branch: OwnBranch = arg(_HELP_BRANCH, default=None)
+    at: Point = arg(_HELP_AT, default=None)
+
+
+def _run_snapshot(graph: "Handle", asked: SnapshotShow, call: Call) -> SnapshotState:
+    state = graph.snapshot(branch=asked.branch, at=asked.at)._describe_state()
+    return replace(state, tables=tuple(_hide_branch(table, call) for table in state.tables))
+
+
+def _hide_branch(table: TableState, call: Call) -> TableState:
+    """Leave out the branch that has a table where the caller may not see it."""
+    owner = table.table_branch
+    return table if owner is None or call.may_show(owner) else replace(table, table_branch=None)
+
+
+SHOW_SNAPSHOT = Verb(
+    arguments=SnapshotShow,
+    result="omnigraphdb.api.results:SnapshotState",
+    run=_run_snapshot,
+    kind=CallKind.READ,
+    scope=_scope,
+    summary="Show the table versions that are visible together",
+    endpoint=Endpoint(method=Method.GET, path="/snapshot", operation="snapshot", statuses=(410,)),
 )
 
 
@@ -171,7 +206,42 @@ LIST_PATHS = Verb(
     endpoint=Endpoint(method=Method.GET, path="/paths", operation="listPaths", statuses=(410, 413)),
 )
 
-READ_VERBS: tuple[Verb[Any, Any], ...] = (SHOW_SCHEMA, SHOW_ENTITY, LIST_PATHS)
+# ---- types
+
+
+@arguments
+class SchemaDraw:
+    """The state whose types are drawn."""
+
+    branch: OwnBranch = arg(_HELP_BRANCH, default=None)
+    at: Point = arg(_HELP_AT, default=None)
+
+
+def _run_drawing(graph: "Handle", asked: SchemaDraw, _call: Call) -> "SchemaGraph":
+    from omnigraphdb.api.schema_drawings import draw_schema
+
+    return graph._read(asked.branch, asked.at, lambda seen: draw_schema(seen, graph.catalog))
+
+
+DRAW_SCHEMA = Verb(
+    arguments=SchemaDraw,
+    result="omnigraphdb.api.schema_drawings:SchemaGraph",
+    run=_run_drawing,
+    kind=CallKind.READ,
+    scope=_scope,
+    summary="Show the types with their rows, properties and indexes",
+    endpoint=Endpoint(
+        method=Method.GET, path="/schema/graph", operation="drawSchema", statuses=(410,)
+    ),
+)
+
+READ_VERBS: tuple[Verb[Any, Any], ...] = (
+    SHOW_SCHEMA,
+    SHOW_SNAPSHOT,
+    SHOW_ENTITY,
+    LIST_PATHS,
+    DRAW_SCHEMA,
+)
 
 
 # ---- methods

@@ -13,8 +13,8 @@ from omnigraphdb.engine.jobs import JobKind
 from omnigraphdb.ids import MAIN
 
 if TYPE_CHECKING:
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.types import SparkChoice
+    from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.pipeline.progress import Tell
 
 

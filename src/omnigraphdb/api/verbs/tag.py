@@ -12,7 +12,7 @@ from omnigraphdb.api.verbs.verb import Calls, Endpoint, Method, Tool, Verb
 from omnigraphdb.ids import MAIN
 
 if TYPE_CHECKING:
-    from omnigraphdb.api.graph.handle import Handle
+    from omnigraphdb.api.verbs.handle import Handle
 
 
 @arguments

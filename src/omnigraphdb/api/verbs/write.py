@@ -30,8 +30,8 @@ from omnigraphdb.manifest.names import branch_name
 
 if TYPE_CHECKING:
     from omnigraphdb.api import types
-    from omnigraphdb.api.graph.handle import Handle
     from omnigraphdb.api.types import Source, SparkChoice
+    from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.pipeline.progress import Tell
 
 Scope = Mapping[str, str | None]

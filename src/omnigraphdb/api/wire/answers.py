@@ -15,26 +15,6 @@ Row = dict[str, Any]
 # ---- reads
 
 
-class TableState(TypedDict):
-    """One table of a snapshot."""
-
-    table_key: str
-    table_path: str
-    table_version: int
-    table_branch: str | None
-    row_count: int
-
-
-class SnapshotOutput(TypedDict):
-    """The table versions that are visible together."""
-
-    branch: str
-    manifest_version: int
-    internal_schema_version: int
-    graph_commit_id: str | None
-    tables: list[TableState]
-
-
 class ReadTarget(TypedDict):
     """What a query read: a branch, or a snapshot."""
 

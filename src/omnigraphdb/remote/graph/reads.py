@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraphdb.api.arguments import Reference
 from omnigraphdb.api.comparisons import EntityHistory
 from omnigraphdb.api.query_results import Explanation, QueryResult, QueryStream
-from omnigraphdb.api.results import Commit
+from omnigraphdb.api.results import Commit, SnapshotState
+from omnigraphdb.api.verbs.read import SHOW_SNAPSHOT, SnapshotShow
 from omnigraphdb.remote import decode, forms
 from omnigraphdb.remote.answers import ARROW
 from omnigraphdb.remote.arguments import SNAPSHOT
@@ -28,13 +30,10 @@ class Reads(Handle):
     """The reads of a served graph: queries, entities, tables and exports."""
 
     def snapshot(
-        self, *, branch: str | None = None, at: str | int | None = None
+        self, *, branch: str | None = None, at: Reference | None = None
     ) -> "RemoteSnapshot":
         """Show the table versions that are visible together."""
-        body = self._server.get(
-            self._server.path("snapshot"), forms.SNAPSHOT, branch=self._branch_of(branch), at=at
-        )
-        return RemoteSnapshot(self, body)
+        return RemoteSnapshot(self, self._call(SHOW_SNAPSHOT, SnapshotShow(branch=branch, at=at)))
 
     def query(
         self,
@@ -199,25 +198,24 @@ class Reads(Handle):
 class RemoteSnapshot:
     """The table versions of one moment, as the server tells them."""
 
-    def __init__(self, graph: Reads, body: Mapping[str, Any]) -> None:
+    def __init__(self, graph: Reads, state: SnapshotState) -> None:
         self._graph = graph
-        self._body = body
+        self._state = state
 
     @property
     def branch(self) -> str:
         """The branch it was taken of."""
-        return str(self._body["branch"])
+        return self._state.branch
 
     @property
     def commit(self) -> str | None:
         """The graph commit it shows."""
-        found = self._body["graph_commit_id"]
-        return None if found is None else str(found)
+        return self._state.commit
 
     @property
     def manifest_version(self) -> int:
         """The manifest version it shows."""
-        return int(self._body["manifest_version"])
+        return self._state.manifest_version
 
     def query(
         self,
@@ -241,8 +239,8 @@ class RemoteSnapshot:
 
     def tables(self) -> dict[str, int]:
         """Row counts by table key."""
-        return {one["table_key"]: one["row_count"] for one in self._body["tables"]}
+        return {table.table_key: table.row_count for table in self._state.tables}
 
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
-        return dict(self._body)
+        return self._state.to_dict()

@@ -1,4 +1,4 @@
-"""Routes that read: snapshots, queries, schema, jobs."""
+"""Routes that read: queries and tables."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,16 +18,6 @@ from omnigraphdb.surfaces.http.served import RESULT_ROWS_SETTING
 
 _ANY_MEDIA: Final = "*/*"
 _JSON_WANTED: Final = frozenset({_ANY_MEDIA, JSON})
-
-
-def snapshot(call: Call) -> Reply:
-    """Show the table versions that are visible together."""
-    at = read_point(call.text("at"))
-    shown = call.place.graph.snapshot(branch=call.text("branch"), at=at).to_dict()
-    for table in shown["tables"]:
-        owner = table["table_branch"]
-        table["table_branch"] = owner if owner is None or call.may_read(owner) else None
-    return reply_json(shown)
 
 
 def read_point(text: str | None) -> str | int | None:

@@ -24,9 +24,16 @@ from omnigraphdb.api.verbs.maintenance import (
     SHOW_INDEXES,
     SHOW_OPERATION,
 )
-from omnigraphdb.api.verbs.read import LIST_PATHS, SHOW_ENTITY, SHOW_SCHEMA
+from omnigraphdb.api.verbs.read import (
+    DRAW_SCHEMA,
+    LIST_PATHS,
+    SHOW_ENTITY,
+    SHOW_SCHEMA,
+    SHOW_SNAPSHOT,
+)
 from omnigraphdb.api.verbs.schema import APPLY_SCHEMA, PLAN_SCHEMA
 from omnigraphdb.api.verbs.tag import CREATE_TAG, DELETE_TAG, LIST_TAGS
+from omnigraphdb.api.verbs.text import COMPLETE_TEXT, LINT_TEXT
 from omnigraphdb.api.verbs.write import LOAD, MUTATE
 from omnigraphdb.engine.maintenance.issues import IssueList
 from omnigraphdb.engine.results import LoadResult, MutationResult
@@ -88,18 +95,7 @@ OF_SERVER: Final = (
 )
 
 READS: Final = (
-    Route(
-        method="GET",
-        path="/snapshot",
-        operation="snapshot",
-        summary="Show the table versions that are visible together",
-        handler=reads.snapshot,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        params=(_BRANCH, Param(name="at", text="A commit or a manifest version of the branch.")),
-        answer=wire.SnapshotOutput,
-        statuses=(*_READ_STATUSES, 410),
-    ),
+    *make_routes(SHOW_SNAPSHOT, asks=asks.ask_read),
     Route(
         method="POST",
         path="/query",
@@ -276,46 +272,10 @@ READS: Final = (
     ),
 )
 
-_AT: Final = Param(name="at", text="A commit or a manifest version of the branch.")
 EXPLORER: Final = (
-    Route(
-        method="POST",
-        path="/lint",
-        operation="lintText",
-        summary="Check a query text against the schema",
-        handler=exploring.lint,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        body_kind=BodyKind.JSON,
-        body=wire.LintInput,
-        answer=wire.LintOutput,
-        statuses=_BODY_STATUSES,
-    ),
-    Route(
-        method="POST",
-        path="/complete",
-        operation="completeText",
-        summary="List what may be written next at an offset of a query text",
-        handler=exploring.complete,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        body_kind=BodyKind.JSON,
-        body=wire.CompleteInput,
-        answer=wire.CompletionListOutput,
-        statuses=_BODY_STATUSES,
-    ),
-    Route(
-        method="GET",
-        path="/schema/graph",
-        operation="drawSchema",
-        summary="Show the types with their rows, properties and indexes",
-        handler=exploring.schema_graph,
-        verb=CallKind.READ,
-        asks=asks.ask_read,
-        params=(_BRANCH, _AT),
-        answer=wire.SchemaGraphOutput,
-        statuses=(*_READ_STATUSES, 410),
-    ),
+    *make_routes(LINT_TEXT),
+    *make_routes(COMPLETE_TEXT),
+    *make_routes(DRAW_SCHEMA, asks=asks.ask_read),
     Route(
         method="GET",
         path="/neighbours",

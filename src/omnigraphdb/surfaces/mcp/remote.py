@@ -9,7 +9,7 @@ from omnigraphdb.api import wire
 from omnigraphdb.api.verbs.argument import check_arguments
 from omnigraphdb.api.verbs.call import Call
 from omnigraphdb.api.verbs.history import HISTORY_VERBS
-from omnigraphdb.api.verbs.read import SHOW_SCHEMA
+from omnigraphdb.api.verbs.read import SHOW_SCHEMA, SHOW_SNAPSHOT
 from omnigraphdb.api.verbs.verb import Verb
 from omnigraphdb.api.verbs.write import WRITE_VERBS
 from omnigraphdb.errors import OmniError
@@ -25,11 +25,10 @@ A = TypeVar("A")
 _ROUTES: Final[Mapping[str, tuple[str, str, Any]]] = {
     **{
         verb.endpoint.operation: (verb.endpoint.method, verb.endpoint.path, verb.load_result())
-        for verb in (*HISTORY_VERBS, *WRITE_VERBS, SHOW_SCHEMA)
+        for verb in (*HISTORY_VERBS, *WRITE_VERBS, SHOW_SCHEMA, SHOW_SNAPSHOT)
     },
     "health": ("GET", "/healthz", wire.HealthOutput),
     "listGraphs": ("GET", "/graphs", wire.GraphListResponse),
-    "snapshot": ("GET", "/snapshot", wire.SnapshotOutput),
     "query": ("POST", "/query", wire.ReadOutput),
     "listCommitChanges": ("GET", "/commits/{commit}/changes", wire.CommitChangesOutput),
     "pollChanges": ("GET", "/changes", wire.ChangePageOutput),
