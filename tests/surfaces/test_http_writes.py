@@ -155,6 +155,20 @@ def test_a_load_creates_the_nodes_that_edges_name_when_asked(
     assert http.delete("/branches/made").status_code == 200
 
 
+def test_a_merge_only_adds_to_the_types_that_say_so(http: httpx.Client) -> None:
+    line = json.dumps({"type": "Person", "data": {"name": "Ulf"}}) + "\n"
+    raw = {"content-type": "application/x-ndjson"}
+    only = {"append_only": ["Person"]}
+    asked = {"data": line, "branch": "added", "from": "main"}
+    assert http.post("/load", json=asked | only).json()["total_rows"] == 1
+    assert http.post("/load", json=asked | only).status_code == 409
+    params = {"branch": "added", "append_only": "Person"}
+    again = http.post("/load/ndjson", content=line, headers=raw, params=params)
+    assert again.status_code == 409
+    assert http.post("/load", json=asked).status_code == 200
+    assert http.delete("/branches/added").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("content", "headers", "status"),
     [

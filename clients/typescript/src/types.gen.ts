@@ -753,11 +753,15 @@ export type LintedQuery = {
     parameters: Array<ParamOutput>;
 };
 
+/**
+ * Rows to load.
+ */
 export type LoadInput = {
     data: string;
+    mode?: 'append' | 'merge' | 'overwrite' | null;
     branch?: string | null;
     from?: string | null;
-    mode?: 'append' | 'merge' | 'overwrite' | null;
+    append_only?: Array<string> | null;
     create_missing?: Array<string> | null;
     dry_run?: boolean | null;
 };
@@ -3979,6 +3983,10 @@ export type LoadNdjsonData = {
     };
     query?: {
         /**
+         * `append`, `merge` (default) or `overwrite`.
+         */
+        mode?: string;
+        /**
          * The branch; main by default.
          */
         branch?: string;
@@ -3987,9 +3995,9 @@ export type LoadNdjsonData = {
          */
         from?: string;
         /**
-         * `append`, `merge` (default) or `overwrite`.
+         * Types that must bring new ids in a merge.
          */
-        mode?: string;
+        append_only?: Array<string>;
         /**
          * Create nodes of this type that edges name and that are nowhere.
          */
