@@ -19,9 +19,9 @@ from omnigraphdb.api.arguments import (
 from omnigraphdb.api.graph.changes import Changes
 from omnigraphdb.api.graph.diffs import Diffs
 from omnigraphdb.api.graph.exports import Exports
-from omnigraphdb.api.graph.maintenance import Maintenance
 from omnigraphdb.api.graph.policies import Policies
 from omnigraphdb.api.graph.reads import Reads
+from omnigraphdb.api.graph.recovery import Maintenance
 from omnigraphdb.api.results import MutationResult
 from omnigraphdb.api.rights import CallKind
 from omnigraphdb.api.verbs.branch import BranchVerbs
