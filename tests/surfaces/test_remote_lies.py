@@ -184,7 +184,18 @@ def is_told_by_head(liar: Liar, lie: str) -> bool:
 
 
 WRITES = frozenset(
-    {"mutate", "load", "merge", "schema_apply", "branch_create", "branch_delete", "run_stored"}
+    {
+        *(
+            "mutate",
+            "load",
+            "merge",
+            "schema_apply",
+            "branch_create",
+            "branch_delete",
+            "run_stored",
+        ),
+        *("tag", "tag_delete", "ensure_indices", "optimize", "cleanup", "repair"),
+    }
 )
 
 
