@@ -61,7 +61,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class Report:
     """The display of a result: a title, facts by name, tables, and notes."""
 
     title: str
@@ -70,24 +70,24 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
 
-class Shown:
+class Displayable:
     """A result that people look at: it describes its display, which is alike in a terminal and in a notebook."""
 
     __slots__ = ()
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Describe the display of the result."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return render_text(self._sheet())
+        return render_text(self._report())
 
     def _repr_html_(self) -> str:
-        return render_html(self._sheet())
+        return render_html(self._report())
 
 
 @dataclass(frozen=True, slots=True)
-class Toned:
+class ColouredCell:
     """A cell that a notebook colours: `good`, `bad` or `changed`."""
 
     text: str
@@ -114,7 +114,7 @@ def count_of(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def spell_bytes(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Spell a number of bytes: `1.5 MiB`."""
     amount, units = float(size), ("B", "KiB", "MiB", "GiB", "TiB")
     for unit in units[:-1]:
@@ -124,13 +124,13 @@ def spell_bytes(size: int) -> str:
     return f"{amount:.1f} {units[-1]}"
 
 
-def spell_moment(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """Spell a moment to the second, in its own zone: `2026-11-15 16:07:00Z`."""
     text = moment.isoformat(sep=" ", timespec="seconds")
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 
-def spell_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Spell a value on one line."""
     match value:
         case None:
@@ -140,7 +140,7 @@ def spell_cell(value: Any) -> str:
         case str():
             return value.replace("\r", "\\r").replace("\n", "\\n")
         case datetime():
-            return spell_moment(value)
+            return format_time(value)
         case date():
             return value.isoformat()
         case bytes():
@@ -148,7 +148,7 @@ def spell_cell(value: Any) -> str:
         case list() | tuple():
             return _spell_list(value)
         case Mapping():
-            return json.dumps(value, ensure_ascii=False, default=spell_cell)
+            return json.dumps(value, ensure_ascii=False, default=format_cell)
         case _:
             return str(value)
 
@@ -160,7 +160,7 @@ def _spell_list(values: Sequence[Any]) -> str:
 
 
 def _spell_item(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else spell_cell(value)
+    return f"{value:.4g}" if isinstance(value, float) else format_cell(value)
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
@@ -173,7 +173,7 @@ def _are_numbers(values: Iterable[Any]) -> bool:
 # ---- text
 
 
-def render_text(sheet: Sheet, width: int | None = None) -> str:
+def render_text(sheet: Report, width: int | None = None) -> str:
     """Lay a sheet out for a terminal; the width is that of the terminal unless given."""
     line_width = width or shutil.get_terminal_size().columns
     return escape_controls("\n".join(_text_lines(sheet, line_width)))
@@ -199,11 +199,11 @@ _SPELT = {
 }
 
 
-def _text_lines(sheet: Sheet, line_width: int) -> Iterator[str]:
+def _text_lines(sheet: Report, line_width: int) -> Iterator[str]:
     yield sheet.title
     longest = max(map(len, sheet.facts), default=0)
     for name, value in sheet.facts.items():
-        yield f"  {name:<{longest}}  {spell_cell(value)}"
+        yield f"  {name:<{longest}}  {format_cell(value)}"
     for grid in sheet.grids:
         if len(sheet.grids) > 1 or grid.caption:
             yield ""
@@ -214,7 +214,7 @@ def _text_lines(sheet: Sheet, line_width: int) -> Iterator[str]:
 def _grid_lines(grid: Grid, line_width: int) -> Iterator[str]:
     if grid.caption:
         yield grid.caption
-    cells = [list(map(spell_cell, row)) for row in grid.shown]
+    cells = [list(map(format_cell, row)) for row in grid.shown]
     natural = [max(map(_width, column)) for column in zip(grid.columns, *cells, strict=True)]
     widths = _fit(natural, line_width, grid.firm)
     right = grid.numeric
@@ -297,12 +297,12 @@ font-size:12px}
 """.strip()
 
 
-def render_html(sheet: Sheet) -> str:
+def render_html(sheet: Report) -> str:
     """Write a sheet as a piece of HTML with its own style; every text of it is escaped."""
     return "".join(_html_parts(sheet))
 
 
-def _html_parts(sheet: Sheet) -> Iterator[str]:
+def _html_parts(sheet: Report) -> Iterator[str]:
     yield f'<div class="omnigraph"><style>{STYLE}</style><p class="og-t">{escape(sheet.title)}</p>'
     if sheet.facts:
         facts = (
@@ -345,11 +345,11 @@ def _html_part(tag: str, cell: str, to_right: bool) -> str:
 def _html_cell(value: Any) -> str:
     if value is None:
         return '<span class="og-0">null</span>'
-    text = spell_cell(value)
+    text = format_cell(value)
     escaped_text = escape(text if len(text) <= HTML_CHARS_MAX else text[: HTML_CHARS_MAX - 1] + "…")
     return (
         f'<span class="og-{value.tone}">{escaped_text}</span>'
-        if isinstance(value, Toned)
+        if isinstance(value, ColouredCell)
         else escaped_text
     )
 

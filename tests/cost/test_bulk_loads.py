@@ -34,7 +34,7 @@ def asked(home: Path, source: Path, *, split_bytes: int, mode: str) -> dict[str,
                 graph._engine,
                 source,
                 mode=mode,
-                choose=lambda _: RunnerChoice(LocalRunner(2), "a test"),
+                choose_runner=lambda _: RunnerChoice(LocalRunner(2), "a test"),
             )
         return costs.as_dict()
 

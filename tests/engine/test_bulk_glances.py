@@ -18,7 +18,7 @@ from omnigraphdb.commit.delta import DeltaKind
 from omnigraphdb.commit.plan import ANONYMOUS, mint_header
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.engine.write.checked_load import CheckedLoad, LoadRequest, check_load
-from omnigraphdb.engine.write.runner_choice import RunnerChoice, choose_here
+from omnigraphdb.engine.write.runner_choice import RunnerChoice, choose_by_size
 from omnigraphdb.errors import ConstraintError, KeyConflict, OmniError, ReferentialError
 from omnigraphdb.ids import MAIN
 from omnigraphdb.manifest.records import CommitKind
@@ -126,7 +126,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     bound = 60 if few else 59
     monkeypatch.setattr(
         "omnigraphdb.api.loading.choose_here",
-        lambda *given: replace(choose_here(*given), held_ids_max=bound),
+        lambda *given: replace(choose_by_size(*given), held_ids_max=bound),
     )
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
     expected = ["check", "stage"] if few else ["check", "decide", "stage"]
@@ -168,7 +168,7 @@ def test_what_a_glance_doubts_is_told_as_ever(
 
 
 def choose_shuffle(*given: Any) -> RunnerChoice:
-    return replace(choose_here(*given), held_ids_max=0)
+    return replace(choose_by_size(*given), held_ids_max=0)
 
 
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
@@ -229,7 +229,7 @@ def test_ids_in_no_order_past_the_bound_of_one_task_are_shuffled(
 ) -> None:
     monkeypatch.setattr(
         "omnigraphdb.api.loading.choose_here",
-        lambda *given: replace(choose_here(*given), one_task_ids_max=59),
+        lambda *given: replace(choose_by_size(*given), one_task_ids_max=59),
     )
     with pytest.raises(ConstraintError, match="'p007' is in record 53 and in record 61"):
         graph.load({"Person": people([*NAMES[::-1], "p007"])}, mode="append", spark=False)

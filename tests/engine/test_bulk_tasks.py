@@ -37,7 +37,7 @@ def stepped(graph: Graph, source: Any, workers: int, mode: str = "append") -> di
     """Load in steps, and say how many tasks each step had."""
     seen: list[Progress] = []
     runner = ReportingRunner(LocalRunner(workers), seen.append)
-    load(graph._engine, source, mode=mode, choose=lambda _: RunnerChoice(runner, "a test"))
+    load(graph._engine, source, mode=mode, choose_runner=lambda _: RunnerChoice(runner, "a test"))
     return {one.phase: one.total or 0 for one in seen}
 
 

@@ -189,10 +189,10 @@ def test_a_record_is_renewed_with_what_the_work_tells(tmp_path: Path) -> None:
             tick.wait(0.02)
         raise AssertionError("the record was not renewed")
 
-    with jobs.keep(JobKind.OPTIMIZE, "main", None) as tell:
+    with jobs.keep(JobKind.OPTIMIZE, "main", None) as on_progress:
         clock.ahead += JOB_BEGIN_SECONDS
         first = await_renewed(0)
-        tell(Progress("optimize", 1, 2))
+        on_progress(Progress("optimize", 1, 2))
         clock.ahead += JOB_RENEW_SECONDS
         second = await_renewed(first.renewed_at.timestamp())
     assert (first.progress, second.progress) == (None, Progress("optimize", 1, 2))

@@ -59,7 +59,7 @@ def written_in_steps(graph: Graph, branch: str, tag: str, actor: str | None, *, 
             mode=told.options["mode"],
             branch=BranchName(branch),
             options=WriteOptions(actor=actor),
-            choose=lambda _: RunnerChoice(LocalRunner(2, buckets=2), "a test"),
+            choose_runner=lambda _: RunnerChoice(LocalRunner(2, buckets=2), "a test"),
         )
 
 

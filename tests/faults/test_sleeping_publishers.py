@@ -12,7 +12,7 @@ from omnigraphdb.errors import RecoveryRequired
 from omnigraphdb.failpoints import Failpoint, armed
 from omnigraphdb.ids import MAIN, Version
 from omnigraphdb.limits import MANIFEST_SECONDS_MIN
-from omnigraphdb.manifest.manifest import Moment
+from omnigraphdb.manifest.manifest import ClockReading
 from omnigraphdb.runtime import SystemRuntime
 from omnigraphdb.storage.lance.unofficial.version_files import version_file
 from omnigraphdb.storage.layout import MANIFEST
@@ -36,9 +36,9 @@ class Sleeper(SystemRuntime):
 
 
 def test_the_age_of_a_state_is_told_by_the_clock_that_shows_more() -> None:
-    earlier = Moment(monotonic=10.0, wall_us=5_000_000)
-    assert Moment(monotonic=11.0, wall_us=3_605_000_000).seconds_since(earlier) == 3600
-    assert Moment(monotonic=25.0, wall_us=0).seconds_since(earlier) == 15
+    earlier = ClockReading(monotonic=10.0, wall_us=5_000_000)
+    assert ClockReading(monotonic=11.0, wall_us=3_605_000_000).seconds_since(earlier) == 3600
+    assert ClockReading(monotonic=25.0, wall_us=0).seconds_since(earlier) == 15
 
 
 @pytest.mark.s3

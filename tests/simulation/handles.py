@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraphdb.catalog.ir.contract import create_contract
 from omnigraphdb.catalog.resolve.schema import compile_schema
-from omnigraphdb.commit.arrivals import Arrivals
+from omnigraphdb.commit.arrivals import PreparingWriters
 from omnigraphdb.commit.delta import DeltaKind, TableDelta
 from omnigraphdb.commit.lock_queue import LockQueue
 from omnigraphdb.commit.locks import TableLocks
@@ -99,7 +99,7 @@ class Handle:
             recovery=self.recovery,
             views=Recent(BRANCH_STATES_MAX),
             entered=Recent(BRANCH_STATES_MAX),
-            arrivals=Arrivals(runtime),
+            arrivals=PreparingWriters(runtime),
             plans=Plans(),
             cache=ByteCache(_CACHE_BYTES),
             cached_ids=CachedIds(_CACHE_BYTES),

@@ -96,7 +96,7 @@ def _write_to_any_incarnation() -> None:
 
 
 def _record_keys_first() -> None:
-    carry_out = keyed.effect_once
+    carry_out = keyed.run_branch_operation_once
 
     def record_and_decide(engine: Any, request: Any, decide: Any, effect: Any) -> Any:
         known = keyed.find_replay(engine, request)

@@ -146,7 +146,7 @@ class SimulatedTables:
             for one in self._lines.list_versions(path, branch)
         )
 
-    def read_beside(self, path: str, name: str) -> bytes | None:
+    def read_attached_file(self, path: str, name: str) -> bytes | None:
         """No table of nodes has a file of neighbours beside it."""
 
     def sizes(self, path: str) -> Mapping[str | None, int]:

@@ -8,7 +8,7 @@ import pytest
 from omnigraphdb.commit.sidecar import Sidecar, WriterKind
 from omnigraphdb.commit.sidecars import Sidecars
 from omnigraphdb.engine.jobs import JobKind
-from omnigraphdb.engine.keyed import Verb
+from omnigraphdb.engine.keyed import RequestKind
 from omnigraphdb.errors import AlreadyInitialized, NotFound
 from omnigraphdb.recovery import gather
 from tests.faults.conftest import PLACES
@@ -50,7 +50,7 @@ def test_every_way_to_write_has_a_kind() -> None:
 def test_every_enumeration_of_the_engine_is_covered() -> None:
     kinds = KINDS.values()
     assert {kind.writer for kind in kinds} - {None} == set(WriterKind)
-    assert {kind.verb for kind in kinds} - {None} == set(Verb)
+    assert {kind.verb for kind in kinds} - {None} == set(RequestKind)
     assert {kind.job for kind in kinds} - {None} == set(JobKind) - READING_JOBS
     assert {story for story in WRITES if {f"{story}-{p}" for p in PLACES[1:]} <= KINDS.keys()} == (
         set(WRITES)

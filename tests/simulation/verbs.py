@@ -21,7 +21,7 @@ from omnigraphdb.engine.attempt import attempt
 from omnigraphdb.engine.branching import create_once, delete_once
 from omnigraphdb.engine.keyed import (
     Replay,
-    Verb,
+    RequestKind,
     attempt_once,
     find_replay,
     find_status,
@@ -29,7 +29,7 @@ from omnigraphdb.engine.keyed import (
 )
 from omnigraphdb.engine.maintenance.cleanup import cleanup
 from omnigraphdb.engine.results import OperationStatus
-from omnigraphdb.engine.writer import Done, Prepared
+from omnigraphdb.engine.writer import CompletedWrite, Prepared
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraphdb.manifest.records import CommitKind
@@ -64,7 +64,9 @@ def insert_once(
     """Insert a row under a key of its name; `expects_no_head` names a head that no branch has, and is refused."""
     engine, target = handle.engine, BranchName(branch)
     options = WriteOptions(key=name, if_commit=NO_COMMIT if expects_no_head else None)
-    request = make_write_request(Verb.MUTATE, target, options, name=name, tables=list(tables))
+    request = make_write_request(
+        RequestKind.MUTATE, target, options, name=name, tables=list(tables)
+    )
     known = find_replay(engine, request)
     if known is not None:
         return _answer_of(known)
@@ -178,6 +180,6 @@ def _mint(handle: Handle, options: WriteOptions) -> Header:
     return mint_header(handle.client, WriterKind.MUTATION, CommitKind.MUTATION, options)
 
 
-def _commit_of(done: Done[Any]) -> CommitId:
+def _commit_of(done: CompletedWrite[Any]) -> CommitId:
     assert done.commit is not None, "a write that changes something makes a commit"
     return done.commit.id

@@ -13,7 +13,7 @@ from omnigraphdb.api.graph import Graph
 from omnigraphdb.commit.locks import lock_key
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.engine.jobs import JobKind
-from omnigraphdb.engine.keyed import Verb
+from omnigraphdb.engine.keyed import RequestKind
 from omnigraphdb.failpoints import Failpoint, armed
 from omnigraphdb.ids import MAIN, OperationId, TableKey
 from omnigraphdb.policy.actions import PolicyAction, PolicyKind
@@ -82,7 +82,7 @@ class Kind:
     """The methods of a graph that it stands for."""
     writer: WriterKind | None = None
     """The kind that its sidecar names."""
-    verb: Verb | None = None
+    verb: RequestKind | None = None
     """Of a request under an idempotency key."""
     job: JobKind | None = None
     prepare: Callable[[Client], object] = field(repr=False)
@@ -429,30 +429,30 @@ def _recovered_kinds() -> Iterable[Kind]:
 
 
 def _keyed_kinds() -> Iterable[Kind]:
-    works: dict[Verb, Work] = {
-        Verb.MUTATE: lambda g: g.mutate(
+    works: dict[RequestKind, Work] = {
+        RequestKind.MUTATE: lambda g: g.mutate(
             'query m() { insert Person { k: "pk" }  insert City { k: "ck" } }', idempotency_key=KEY
         ),
-        Verb.LOAD: lambda g: g.load(
+        RequestKind.LOAD: lambda g: g.load(
             [{"type": "Person", "data": {"k": "pk"}}, {"type": "City", "data": {"k": "ck"}}],
             mode="append",
             idempotency_key=KEY,
         ),
-        Verb.MERGE: lambda g: g.merge("side", idempotency_key=KEY),
-        Verb.SCHEMA_APPLY: lambda g: g.schema_apply(
+        RequestKind.MERGE: lambda g: g.merge("side", idempotency_key=KEY),
+        RequestKind.SCHEMA_APPLY: lambda g: g.schema_apply(
             SCHEMA + "node Pet { k: String @key }\n", idempotency_key=KEY
         ),
-        Verb.BRANCH_CREATE: lambda g: g.branch_create("made", idempotency_key=KEY),
-        Verb.BRANCH_DELETE: lambda g: g.branch_delete("side", idempotency_key=KEY),
+        RequestKind.BRANCH_CREATE: lambda g: g.branch_create("made", idempotency_key=KEY),
+        RequestKind.BRANCH_DELETE: lambda g: g.branch_delete("side", idempotency_key=KEY),
     }
     writers = {
-        Verb.MUTATE: WriterKind.MUTATION,
-        Verb.LOAD: WriterKind.LOAD,
-        Verb.MERGE: WriterKind.BRANCH_MERGE,
-        Verb.SCHEMA_APPLY: WriterKind.SCHEMA_APPLY,
+        RequestKind.MUTATE: WriterKind.MUTATION,
+        RequestKind.LOAD: WriterKind.LOAD,
+        RequestKind.MERGE: WriterKind.BRANCH_MERGE,
+        RequestKind.SCHEMA_APPLY: WriterKind.SCHEMA_APPLY,
     }
     for verb, work in works.items():
-        has_branch = verb in (Verb.MERGE, Verb.BRANCH_DELETE)
+        has_branch = verb in (RequestKind.MERGE, RequestKind.BRANCH_DELETE)
         yield Kind(
             name=f"keyed_{verb}",
             methods=(str(verb),),
@@ -466,7 +466,7 @@ def _keyed_kinds() -> Iterable[Kind]:
     yield Kind(
         name="key_alone",
         methods=("mutate",),
-        verb=Verb.MUTATE,
+        verb=RequestKind.MUTATE,
         prepare=_first(),
         write=_by(_write_nothing),
         again=_write_nothing,

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs the extra 'spark'")
 
 import omnigraphdb
 from omnigraphdb import Graph
-from omnigraphdb.engine.history.compare import Wanted, list_differing_pairs, resolve_state
+from omnigraphdb.engine.history.compare import ChangeFilter, list_differing_pairs, resolve_state
 from omnigraphdb.engine.history.feed import list_steps
 from omnigraphdb.errors import QueryError
 from omnigraphdb.ids import MAIN
@@ -111,7 +111,7 @@ def test_frames_are_of_one_commit_while_a_writer_commits(tmp_path: Path, spark: 
 
 def test_large_tables_are_spread_over_tasks(graph: Graph, spark: Any) -> None:
     first = graph.commits()[-1]
-    engine, wanted = graph._engine, Wanted(images=True)
+    engine, wanted = graph._engine, ChangeFilter(images=True)
     states = (resolve_state(engine, str(first.id), MAIN), resolve_state(engine, MAIN, MAIN))
     pairs = list_differing_pairs(*states, wanted)
     frame = diff_frame(engine.location, pairs, wanted, spark, rows_max=2)

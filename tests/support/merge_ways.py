@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import omnigraphdb
 from omnigraphdb.api.graph import Graph
 from omnigraphdb.engine.merge.merge import MergeResult, merge
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.pipeline.local import LocalRunner
 from omnigraphdb.pipeline.runner import Runner
@@ -100,25 +100,25 @@ def merge_graph() -> Iterator[Graph]:
         yield graph
 
 
-def in_steps(buckets: int) -> Choose:
+def in_steps(buckets: int) -> ChooseRunner:
     """Choose steps in threads of this process."""
     return by_runner(LocalRunner(2, buckets=buckets))
 
 
-def by_runner(runner: Runner) -> Choose:
+def by_runner(runner: Runner) -> ChooseRunner:
     """Choose a runner, whatever the size."""
     return lambda _size: RunnerChoice(runner, "the test asks for it")
 
 
 def merge_by(
     graph: Graph,
-    choose: Callable[[Any], RunnerChoice] | None,
+    choose_runner: Callable[[Any], RunnerChoice] | None,
     source: str = "side",
     target: str = "main",
     **options: Any,
 ) -> MergeResult:
     """Merge a branch by a chosen runner; without one in memory."""
-    return merge(graph._engine, source, target, choose=choose, **options)
+    return merge(graph._engine, source, target, choose_runner=choose_runner, **options)
 
 
 def content(graph: Graph, branch: str = "main") -> dict[str, list[dict[str, Any]]]:

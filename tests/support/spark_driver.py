@@ -8,7 +8,7 @@ from typing import Any
 
 import omnigraphdb
 from omnigraphdb.api.graph import Graph
-from omnigraphdb.api.loading import chooser
+from omnigraphdb.api.loading import make_runner_choice
 from omnigraphdb.api.runners import workers_of
 from omnigraphdb.engine.write.load import load
 from omnigraphdb.engine.write.runner_choice import RunnerChoice
@@ -42,13 +42,21 @@ def loaded(graph: Graph, order: dict[str, Any], spark: Any) -> dict[str, Any]:
     engine = graph._engine
     peaks: list[int] = []
 
-    def choose(size: Size) -> RunnerChoice:
-        return replace(chooser(engine, spark)(size), index_workers=workers_of(engine, spark))
+    def choose_runner(size: Size) -> RunnerChoice:
+        return replace(
+            make_runner_choice(engine, spark)(size), index_workers=workers_of(engine, spark)
+        )
 
     def note_peak(_: Progress) -> None:
         peaks.append(peak_bytes(os.getpid()))
 
-    done = load(engine, order["source"], mode=order["mode"], choose=choose, tell=note_peak)
+    done = load(
+        engine,
+        order["source"],
+        mode=order["mode"],
+        choose_runner=choose_runner,
+        on_progress=note_peak,
+    )
     peak = peaks[0] if peaks else peak_bytes(os.getpid())
     return {
         "engine": done.engine,

@@ -97,7 +97,7 @@ def _outcome(
             graph._engine,
             source,
             mode=mode,
-            choose=lambda _: RunnerChoice(runner, "a test"),
+            choose_runner=lambda _: RunnerChoice(runner, "a test"),
             create=create,
         )
     except OmniError as error:

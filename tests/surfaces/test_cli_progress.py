@@ -10,7 +10,7 @@ import pytest
 from omnigraphdb.pipeline.progress import Progress, Unit
 from omnigraphdb.surfaces.cli import progress
 from omnigraphdb.surfaces.cli.progress import watch
-from omnigraphdb.surfaces.cli.terminal import Manner, choose_manner
+from omnigraphdb.surfaces.cli.terminal import OutputSettings, choose_manner
 
 HALF = Progress("check", 50, 100, Unit.ROWS, 50)
 SECONDS_MAX = 30
@@ -41,9 +41,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(progress, name, 0.01)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm")
-    choose_manner(Manner())
+    choose_manner(OutputSettings())
     yield
-    choose_manner(Manner())
+    choose_manner(OutputSettings())
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -52,21 +52,22 @@ def test_a_long_command_tells_how_far_it_is(
 ) -> None:
     screen = Screen("50 of 100 rows", terminal=terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    with watch("load") as tell:
-        assert tell is not None
-        tell(HALF)
+    with watch("load") as on_progress:
+        assert on_progress is not None
+        on_progress(HALF)
         assert screen.shown.wait(SECONDS_MAX), screen.getvalue()
     assert "load: check" in screen.getvalue()
     assert ("s so far" in screen.getvalue()) is not terminal
 
 
 @pytest.mark.parametrize(
-    "manner", [Manner(quiet=True), Manner(progress=False), Manner(as_json=True)]
+    "manner",
+    [OutputSettings(quiet=True), OutputSettings(progress=False), OutputSettings(as_json=True)],
 )
-def test_nothing_is_told_to_who_does_not_look(manner: Manner) -> None:
+def test_nothing_is_told_to_who_does_not_look(manner: OutputSettings) -> None:
     choose_manner(manner)
-    with watch("load") as tell:
-        assert tell is None
+    with watch("load") as on_progress:
+        assert on_progress is None
 
 
 def test_a_failure_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +75,9 @@ def test_a_failure_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
 
     def fail() -> None:
-        with watch("load") as tell:
-            assert tell is not None
-            tell(HALF)
+        with watch("load") as on_progress:
+            assert on_progress is not None
+            on_progress(HALF)
             screen.shown.wait(SECONDS_MAX)
             raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraphdb
 from omnigraphdb.api.graph import Graph
-from omnigraphdb.api.lookups import look_up
+from omnigraphdb.api.lookups import answer_from_memory
 from omnigraphdb.engine.read.lookup import SMALL_BYTES_MAX, SMALL_ROWS_MAX
 from omnigraphdb.policy import PolicyEngine
 from tests.support.served import ADD, ServerProcess, make_graph, serving
@@ -58,36 +58,36 @@ def test_an_answer_from_memory_is_the_answer_of_the_query(
 ) -> None:
     warm(graph, text)
     expected = graph.query(text, {"n": name}).to_dict()
-    found = look_up(graph, text, None, {"n": name})
+    found = answer_from_memory(graph, text, None, {"n": name})
     assert found is not None
     assert found.to_dict() == expected
 
 
 def test_what_is_not_prepared_is_not_answered_at_once(graph: Graph) -> None:
-    assert look_up(graph, FIND, None, {"n": "Ada"}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": "Ada"}) is None
     warm(graph, FIND)
-    assert look_up(graph, FIND, None, {"n": "Ada"}) is not None
-    assert look_up(graph, FIND, None, {"n": "Adä"}) is None
-    assert look_up(graph, FIND, None, {"n": 7}) is None
-    assert look_up(graph, FIND, None, {}) is None
-    assert look_up(graph, FIND, "other", {"n": "Ada"}) is None
-    assert look_up(graph.on("main"), FIND, None, {"n": "Ada"}) is not None
+    assert answer_from_memory(graph, FIND, None, {"n": "Ada"}) is not None
+    assert answer_from_memory(graph, FIND, None, {"n": "Adä"}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": 7}) is None
+    assert answer_from_memory(graph, FIND, None, {}) is None
+    assert answer_from_memory(graph, FIND, "other", {"n": "Ada"}) is None
+    assert answer_from_memory(graph.on("main"), FIND, None, {"n": "Ada"}) is not None
 
 
 def test_a_write_by_anyone_is_seen(graph: Graph) -> None:
     warm(graph, FIND)
     graph.mutate(ADD, {"n": "Cy"})
-    assert look_up(graph, FIND, None, {"n": "Cy"}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": "Cy"}) is None
     warm(graph, FIND)
-    found = look_up(graph, FIND, None, {"n": "Cy"})
+    found = answer_from_memory(graph, FIND, None, {"n": "Cy"})
     assert found is not None
     assert len(found) == 1
     with omnigraphdb.open(graph.uri) as other:
         other.mutate(ADD, {"n": "Di"})
-    assert look_up(graph, FIND, None, {"n": "Di"}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": "Di"}) is None
     assert len(graph.query(FIND, {"n": "Di"})) == 1
     graph.schema_apply(graph.schema_source.replace("age: I32?", "age: I32?  size: I32?"))
-    assert look_up(graph, FIND, None, {"n": "Di"}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": "Di"}) is None
 
 
 def test_long_answers_and_graphs_with_a_policy_take_a_thread(graph: Graph) -> None:
@@ -98,17 +98,17 @@ def test_long_answers_and_graphs_with_a_policy_take_a_thread(graph: Graph) -> No
     rows += [{"edge": "Knows", "from": hub, "to": name} for name in friends]
     graph.load([*people, *rows], mode="append")
     warm(graph, FIND, FRIENDS, MANY)
-    assert look_up(graph, FRIENDS, None, {"n": hub}) is None
-    assert look_up(graph, FRIENDS, None, {"n": "Ada"}) is not None
-    assert look_up(graph, MANY, None, {"n": hub}) is not None
-    assert look_up(graph, FIND, None, {"n": long}) is None
+    assert answer_from_memory(graph, FRIENDS, None, {"n": hub}) is None
+    assert answer_from_memory(graph, FRIENDS, None, {"n": "Ada"}) is not None
+    assert answer_from_memory(graph, MANY, None, {"n": hub}) is not None
+    assert answer_from_memory(graph, FIND, None, {"n": long}) is None
     warm(graph, FIND)
     guarded = graph.with_policy(PolicyEngine.load_graph("version: 1"))
-    assert look_up(guarded, FIND, None, {"n": hub}) is None
+    assert answer_from_memory(guarded, FIND, None, {"n": hub}) is None
     rules = "[{id: all, allow: {actors: {group: all}, actions: [policy_change]}}]"
     graph.set_policy(f"version: 1\ngroups: {{all: [ann]}}\nrules: {rules}", actor="ann")
     warm(graph, FIND)
-    assert look_up(graph, FIND, None, {"n": hub}) is None
+    assert answer_from_memory(graph, FIND, None, {"n": hub}) is None
 
 
 # ---- over the wire

@@ -12,7 +12,7 @@ import pytest
 import omnigraphdb
 from omnigraphdb.api.graph import Graph
 from omnigraphdb.engine.maintenance import cleanup
-from omnigraphdb.engine.maintenance.orphans import Swept
+from omnigraphdb.engine.maintenance.orphans import RemovedForks
 from omnigraphdb.errors import PolicyDenied
 from omnigraphdb.policy import PolicyEngine
 from omnigraphdb.surfaces.http.admission import Admission
@@ -267,7 +267,7 @@ def test_cleanup_names_forks_to_the_readers_of_their_branches(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fork stays behind when its branch was deleted and the process died before the fork was removed."""
-    forks = Swept(forks=(VAULT, "own"), errors=(f"fork '{VAULT}': it was kept",))
+    forks = RemovedForks(forks=(VAULT, "own"), errors=(f"fork '{VAULT}': it was kept",))
     monkeypatch.setattr(cleanup, "sweep_forks", lambda *_, **__: forks)
     answer = door.ask("bob", "POST", "/cleanup", {"keep": 1})
     assert VAULT not in answer.text

@@ -4,22 +4,22 @@ from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
 from omnigraphdb.display import (
+    ColouredCell,
     Grid,
-    Sheet,
-    Toned,
+    Report,
     count_of,
+    format_bytes,
+    format_cell,
     quote_mermaid,
     render_html,
     render_text,
-    spell_bytes,
-    spell_cell,
     tabulate,
 )
 
 
 def grid_lines(grid: Grid, width: int = 80) -> list[str]:
     """The lines below the title."""
-    return render_text(Sheet(title="t", grids=(grid,)), width).splitlines()[1:]
+    return render_text(Report(title="t", grids=(grid,)), width).splitlines()[1:]
 
 
 def test_columns_are_aligned_numbers_to_the_right() -> None:
@@ -66,13 +66,13 @@ def test_hidden_rows_are_counted() -> None:
 
 
 def test_values_are_spelled_on_one_line() -> None:
-    assert spell_cell("a\nb") == "a\\nb"
-    assert spell_cell(b"abc") == "<3 bytes>"
-    assert spell_cell([0.123456] * 300) == f"[{', '.join(['0.1235'] * 8)}, … 292 more]"
-    assert spell_cell(datetime(2026, 1, 10, 8, tzinfo=UTC)) == "2026-01-10 08:00:00Z"
-    assert spell_cell(date(2026, 1, 10)) == "2026-01-10"
-    assert spell_cell({"a": date(2026, 1, 10)}) == '{"a": "2026-01-10"}'
-    assert [spell_bytes(n) for n in (0, 1023, 1536, 5 * 2**30)] == [
+    assert format_cell("a\nb") == "a\\nb"
+    assert format_cell(b"abc") == "<3 bytes>"
+    assert format_cell([0.123456] * 300) == f"[{', '.join(['0.1235'] * 8)}, … 292 more]"
+    assert format_cell(datetime(2026, 1, 10, 8, tzinfo=UTC)) == "2026-01-10 08:00:00Z"
+    assert format_cell(date(2026, 1, 10)) == "2026-01-10"
+    assert format_cell({"a": date(2026, 1, 10)}) == '{"a": "2026-01-10"}'
+    assert [format_bytes(n) for n in (0, 1023, 1536, 5 * 2**30)] == [
         "0 B",
         "1023 B",
         "1.5 KiB",
@@ -98,12 +98,12 @@ class Texts(HTMLParser):
 
 def test_no_text_of_the_data_is_markup() -> None:
     bad = "<script>alert(1)</script>&amp;"
-    sheet = Sheet(
+    sheet = Report(
         title=bad,
         facts={bad: bad},
         notes=(bad,),
         grids=(
-            Grid(columns=(bad,), rows=[[bad], [Toned(bad, "good")]], caption=bad),
+            Grid(columns=(bad,), rows=[[bad], [ColouredCell(bad, "good")]], caption=bad),
             Grid(columns=(), rows=(), caption=bad),
         ),
     )
@@ -114,7 +114,7 @@ def test_no_text_of_the_data_is_markup() -> None:
 
 
 def test_a_report_leaves_blank_what_does_not_apply() -> None:
-    grid = tabulate([Sheet(title="x")], "title", "notes")
+    grid = tabulate([Report(title="x")], "title", "notes")
     assert grid.columns == ["title", "notes"]
     none = tabulate([Grid(columns=(), rows=())], "caption", "total")
     assert none.rows == [["", ""]]

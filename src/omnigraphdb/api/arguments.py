@@ -21,7 +21,7 @@ from omnigraphdb.manifest.operations import idempotency_key
 from omnigraphdb.manifest.travel import At
 
 if TYPE_CHECKING:
-    from omnigraphdb.engine.history.compare import Wanted
+    from omnigraphdb.engine.history.compare import ChangeFilter
     from omnigraphdb.policy import PolicyChecker
 
 Reference = str | int | datetime | Commit
@@ -287,13 +287,13 @@ def wanted_of(
     images: bool,
     properties: Sequence[str] | None = None,
     actors: Sequence[str] | None = None,
-) -> "Wanted":
+) -> "ChangeFilter":
     """Which changes a diff or a feed shows."""
-    from omnigraphdb.engine.history.compare import Wanted
+    from omnigraphdb.engine.history.compare import ChangeFilter
 
     named = names_of("types", types)
     chosen, done = names_of("kinds", kinds), names_of("ops", ops)
-    return Wanted(
+    return ChangeFilter(
         tables=None if named is None else {catalog.table(t).table_key for t in named},
         kinds=None if chosen is None else {word_of("kinds", EntityKind, kind) for kind in chosen},
         ops=None if done is None else {word_of("ops", Op, op) for op in done},

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from omnigraphdb.display import Grid, Sheet, Shown, count_of, spell_moment
+from omnigraphdb.display import Displayable, Grid, Report, count_of, format_time
 from omnigraphdb.engine.history.log import Shows
 from omnigraphdb.errors import NotFound, NotFoundError
 from omnigraphdb.ids import MAIN, BranchName
@@ -53,11 +53,11 @@ class Branch(Value):
         return f"<Branch {self.name}{made} at {self.head}{apart}>"
 
 
-class Branches(Shown, list[Branch]):
+class Branches(Displayable, list[Branch]):
     """Branches: main, then the others by name."""
 
-    def _sheet(self) -> Sheet:
-        return Sheet(title=count_of(len(self), "branch", "branches"), grids=(self.grid(),))
+    def _report(self) -> Report:
+        return Report(title=count_of(len(self), "branch", "branches"), grids=(self.grid(),))
 
     def grid(self, caption: str = "") -> Grid:
         """The branches, one a row."""
@@ -124,7 +124,7 @@ class BranchDeleted(Value):
 
 
 def _row(branch: Branch, *, counts: bool) -> list[Any]:
-    when = "" if branch.head_at is None else spell_moment(branch.head_at)
+    when = "" if branch.head_at is None else format_time(branch.head_at)
     apart = ["" if n is None else n for n in (branch.ahead, branch.behind)] if counts else []
     return [branch.name, branch.head or "", when, branch.parent or "", *apart]
 

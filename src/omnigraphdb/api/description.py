@@ -5,7 +5,7 @@ from dataclasses import field
 
 from omnigraphdb.api.branches import Branch, Branches, list_shown
 from omnigraphdb.api.results import Commit, Commits, RecoverySidecar
-from omnigraphdb.display import Grid, Sheet, Shown, count_of, spell_bytes
+from omnigraphdb.display import Displayable, Grid, Report, count_of, format_bytes
 from omnigraphdb.engine.description import TypeDescription, describe_types
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.manifest.view import View
@@ -17,7 +17,7 @@ COMMITS_DESCRIBED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Description(Shown, Value):
+class Description(Displayable, Value):
     """What a graph holds at one moment of a branch: types with rows, sizes and indexes, branches, newest commits."""
 
     uri: str
@@ -39,7 +39,7 @@ class Description(Shown, Value):
         """The size of the data files that this state shows."""
         return sum(one.bytes for one in self.types)
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Types, branches and commits, one table each."""
         grids = (
             _type_grid(self.types),
@@ -47,8 +47,8 @@ class Description(Shown, Value):
             Commits(self.commits).grid("newest commits"),
         )
         pending = count_of(len(self.pending), "pending operation")
-        return Sheet(
-            title=f"{self.uri} on {self.branch}: {count_of(self.rows, 'row')}, {spell_bytes(self.bytes)}",
+        return Report(
+            title=f"{self.uri} on {self.branch}: {count_of(self.rows, 'row')}, {format_bytes(self.bytes)}",
             facts={"commit": self.commit or "none"},
             grids=tuple(grid for grid in grids if grid.rows),
             notes=(f"{pending}; see pending_recoveries()",) if self.pending else (),
@@ -73,7 +73,7 @@ def describe(engine: Engine, view: View, may_show: Callable[[str], bool]) -> Des
 
 def _type_grid(types: tuple[TypeDescription, ...]) -> Grid:
     rows = [
-        (one.kind, one.name, one.rows, spell_bytes(one.bytes), one.fragments, _spell_indexes(one))
+        (one.kind, one.name, one.rows, format_bytes(one.bytes), one.fragments, _spell_indexes(one))
         for one in types
     ]
     columns = ("kind", "type", "rows", "size", "fragments", "indexes")

@@ -7,10 +7,10 @@ from typing import Any, Final, TypedDict
 import pyarrow as pa
 
 from omnigraphdb.api.neighbours import label_of, spell_entity
-from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.display import Displayable, Grid, Report, count_of
 from omnigraphdb.engine.history.authors import find_authored, list_actors
 from omnigraphdb.engine.history.changes import Change
-from omnigraphdb.engine.history.compare import Wanted, find_steps, list_differing_pairs
+from omnigraphdb.engine.history.compare import ChangeFilter, find_steps, list_differing_pairs
 from omnigraphdb.engine.history.counts import CountedTable, Counts, count_table
 from omnigraphdb.engine.history.log import Shows
 from omnigraphdb.engine.read.links import Link, Node, list_links
@@ -42,7 +42,7 @@ Drawn = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffDrawing(Shown):
+class DiffDrawing(Displayable):
     """What is drawn of a comparison: all counts by type, the first changes, and how many there are."""
 
     base: str | None
@@ -70,20 +70,20 @@ class DiffDrawing(Shown):
             "actors": list(self.actors),
         }
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         rows = [(name, *counts.values()) for name, counts in self.counts.items()]
         shown = f"{self.shown['nodes']} of {count_of(self.total['nodes'], 'node')}"
         edges = f"{self.shown['edges']} of {count_of(self.total['edges'], 'edge')}"
         grid = Grid(columns=("type", *_COUNTED), rows=rows)
         title = f"Drawing of {self.base}..{self.head}: {shown} and {edges} shown"
-        return Sheet(title=title, grids=(grid,) if rows else ())
+        return Report(title=title, grids=(grid,) if rows else ())
 
 
 def draw_diff(
     engine: Engine,
     base: View,
     head: View,
-    wanted: Wanted,
+    wanted: ChangeFilter,
     shows: Shows,
     *,
     nodes_max: int,
@@ -162,7 +162,7 @@ def _read_context(
 
 def _list_changed(engine: Engine, base: View, head: View, key: TableKey) -> pa.Array:
     """List the edges of a table that differ, drawn or not: the others are unchanged."""
-    pairs = list_differing_pairs(base.state, head.state, Wanted(tables=(key,)))
+    pairs = list_differing_pairs(base.state, head.state, ChangeFilter(tables=(key,)))
     steps = (step for pair in pairs for step, _ in find_steps(engine.store.tables, pair))
     parts = [part for step in steps for part in step.moves["id"].chunks]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.string())

@@ -17,7 +17,7 @@ from omnigraphdb.engine.history.change_rows import (
     batch_changes,
     batch_feed,
 )
-from omnigraphdb.engine.history.compare import Wanted, compare_pair, list_differing_pairs
+from omnigraphdb.engine.history.compare import ChangeFilter, compare_pair, list_differing_pairs
 from omnigraphdb.engine.history.feed import list_steps
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import NotFound, OmniError, UserInputError
@@ -107,7 +107,7 @@ def rejects_frame(
 def make_diff_frame(
     engine: Engine,
     states: tuple[BranchState, BranchState],
-    wanted: Wanted,
+    wanted: ChangeFilter,
     chosen: FrameEngine,
     spark: Any,
 ) -> "AnyFrame":
@@ -127,7 +127,7 @@ def make_feed_frame(
     branch: BranchName,
     since: str | None,
     until: str | None,
-    wanted: Wanted,
+    wanted: ChangeFilter,
     chosen: FrameEngine,
     spark: Any,
 ) -> "AnyFrame":

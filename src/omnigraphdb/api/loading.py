@@ -9,11 +9,11 @@ from typing import Any
 from omnigraphdb.api.runners import spark_runner
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.runner_choice import (
-    Choose,
+    ChooseRunner,
     RunnerChoice,
-    choose_here,
+    choose_by_size,
+    format_size,
     is_large,
-    spell_size,
 )
 from omnigraphdb.errors import OmniError, UserInputError
 from omnigraphdb.limits import (
@@ -28,7 +28,7 @@ from omnigraphdb.pipeline.input.cut import Size
 from omnigraphdb.pipeline.input.sources import SpilledFrame
 from omnigraphdb.pipeline.local import LocalRunner
 from omnigraphdb.pipeline.maintenance import RunnerWorkers
-from omnigraphdb.pipeline.progress import Tell
+from omnigraphdb.pipeline.progress import OnProgress
 from omnigraphdb.pipeline.reporting import ReportingRunner
 from omnigraphdb.pipeline.runner import Runner
 from omnigraphdb.storage.tables import Workers
@@ -36,36 +36,42 @@ from omnigraphdb.storage.tables import Workers
 AUTO = "auto"
 
 
-def chooser(
-    engine: Engine, spark: Any, tell: Tell | None = None, *, in_steps: bool = False
-) -> Choose:
+def make_runner_choice(
+    engine: Engine, spark: Any, on_progress: OnProgress | None = None, *, in_steps: bool = False
+) -> ChooseRunner:
     """Make the function that chooses a runner by input size; `spark` is a session, True, False or `auto`.
 
-    `tell` is called with the progress of every step; `in_steps` rules out a load in memory.
+    `on_progress` is called with the progress of every step; `in_steps` rules out a load in memory.
     """
-    choose = _make_choose(engine, spark)
+    choose_runner = _make_choose(engine, spark)
     if in_steps:
-        choose = partial(_choose_steps, choose, engine)
-    return choose if tell is None else partial(_choose_reporting, choose, tell)
+        choose_runner = partial(_choose_steps, choose_runner, engine)
+    return (
+        choose_runner
+        if on_progress is None
+        else partial(_choose_reporting, choose_runner, on_progress)
+    )
 
 
-def _choose_reporting(choose: Choose, tell: Tell, size: Size) -> RunnerChoice:
-    choice = choose(size)
+def _choose_reporting(
+    choose_runner: ChooseRunner, on_progress: OnProgress, size: Size
+) -> RunnerChoice:
+    choice = choose_runner(size)
     if choice.runner is None:
         return choice
-    return replace(choice, runner=ReportingRunner(choice.runner, tell))
+    return replace(choice, runner=ReportingRunner(choice.runner, on_progress))
 
 
-def _choose_steps(choose: Choose, engine: Engine, size: Size) -> RunnerChoice:
-    choice = choose(size)
+def _choose_steps(choose_runner: ChooseRunner, engine: Engine, size: Size) -> RunnerChoice:
+    choice = choose_runner(size)
     if choice.runner is not None:
         return choice
     return replace(choice, runner=LocalRunner(engine.settings.load_concurrency))
 
 
-def _make_choose(engine: Engine, spark: Any) -> Choose:
+def _make_choose(engine: Engine, spark: Any) -> ChooseRunner:
     if spark is False or spark is None:
-        return partial(choose_here, engine)
+        return partial(choose_by_size, engine)
     if isinstance(spark, str):
         if spark != AUTO:
             raise UserInputError(
@@ -86,14 +92,14 @@ def _choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
     if size.foreign is not None:
         return _on_spark(engine, size.foreign.sparkSession, "a Spark DataFrame is among the input")
     if not is_large(engine, size):
-        return choose_here(engine, size)
+        return choose_by_size(engine, size)
     if find_spec("pyspark") is None:
-        here = choose_here(engine, size)
+        here = choose_by_size(engine, size)
         return RunnerChoice(here.runner, f"{here.reason}: pyspark is not installed")
     try:
-        return _on_spark(engine, None, f"{spell_size(size)} are past the small-work bound")
+        return _on_spark(engine, None, f"{format_size(size)} are past the small-work bound")
     except (OmniError, OSError, RuntimeError) as error:
-        here = choose_here(engine, size)
+        here = choose_by_size(engine, size)
         return RunnerChoice(here.runner, f"{here.reason}: Spark did not start ({error})")
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, TypedDict
 
 from omnigraphdb.api.drawings import OperationCounts, count_operations
-from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.display import Displayable, Grid, Report, count_of
 from omnigraphdb.engine.history.counts import count_commit
 from omnigraphdb.engine.history.lanes import Lanes, assign_lanes, list_parents
 from omnigraphdb.engine.history.log import Shows, list_log, name_heads, read_states
@@ -62,7 +62,7 @@ class DrawnCommit(Commit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogDrawing(Shown, Value):
+class LogDrawing(Displayable, Value):
     """A page of a drawn history, newest first; `next` is the commit after which the next page begins."""
 
     commits: tuple[DrawnCommit, ...]
@@ -70,14 +70,14 @@ class LogDrawing(Shown, Value):
     total: int
     next: str | None
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         rows = [
             (commit.lane, commit.id, str(commit.kind), ", ".join(commit.branches))
             for commit in self.commits
         ]
         shown = f"{len(self.commits)} of {count_of(self.total, 'commit')}"
         grid = Grid(columns=("lane", "commit", "kind", "branches"), rows=rows)
-        return Sheet(title=f"{shown} in {count_of(self.lanes, 'lane')}", grids=(grid,))
+        return Report(title=f"{shown} in {count_of(self.lanes, 'lane')}", grids=(grid,))
 
 
 def draw_log(

@@ -9,7 +9,7 @@ from omnigraphdb.engine.read.verbs import find_prepared
 from omnigraphdb.ids import MAIN
 
 
-def look_up(
+def answer_from_memory(
     graph: Graph, text: str, name: str | None, params: Mapping[str, Any] | None
 ) -> QueryResult | None:
     """Answer a read of main from memory; None when it must be read or computed, and where a policy must be asked.

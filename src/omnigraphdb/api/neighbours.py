@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from omnigraphdb.compile.checked import Direction
-from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.display import Displayable, Grid, Report, count_of
 from omnigraphdb.engine.read.neighbours import EdgeGroup, list_edge_groups
 from omnigraphdb.engine.read.verbs import entities
 from omnigraphdb.engine.session.engine import Engine
@@ -27,7 +27,7 @@ def label_of(identity: str, row: Row | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbourhood(Shown):
+class Neighbourhood(Displayable):
     """The edges of a node, a bounded number of each type and direction, with the nodes they lead to."""
 
     type_name: str
@@ -75,14 +75,14 @@ class Neighbourhood(Shown):
         row = self.nodes.get((type_name, identity))
         return {"type": type_name, "id": identity, "label": label_of(identity, row)}
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         rows = [
             (one.edge.name, str(one.direction), one.other_type, len(one.ids), one.total)
             for one in self.groups
         ]
         shown = count_of(sum(one.total for one in self.groups), "edge")
         grid = Grid(columns=("edge", "direction", "type", "shown", "total"), rows=rows)
-        return Sheet(title=f"{self.type_name} {self.id}: {shown}", grids=(grid,))
+        return Report(title=f"{self.type_name} {self.id}: {shown}", grids=(grid,))
 
 
 def spell_entity(kind: str, type_name: str, identity: str, row: Row | None) -> dict[str, Any]:

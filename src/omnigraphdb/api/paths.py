@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any, Final, TypedDict
 
 from omnigraphdb.catalog.model import Catalog, EdgeType
-from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.display import Displayable, Grid, Report, count_of
 from omnigraphdb.errors import NotFound, UserInputError
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import Codec, Value, derived, wire
@@ -41,7 +41,7 @@ _COST: Final = Codec(encode=lambda cost: cost, decode=lambda cost: cost, hint=fl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntityPath(Shown, Value):
+class EntityPath(Displayable, Value):
     """A path between two nodes of a type; without `by` its cost is the number of its hops."""
 
     type_name: str = field(metadata=wire("type"))
@@ -56,11 +56,13 @@ class EntityPath(Shown, Value):
         """The number of edges."""
         return len(self.edges)
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         rows = [(one["type"], one["from"], one["to"], one["id"]) for one in self.edges]
         grid = Grid(columns=("edge", "from", "to", "id"), rows=rows)
         ends = f"{self.type_name} {self.nodes[0]} to {self.nodes[-1]}"
-        return Sheet(title=f"{ends}: {count_of(self.hops, 'hop')}, cost {self.cost}", grids=(grid,))
+        return Report(
+            title=f"{ends}: {count_of(self.hops, 'hop')}, cost {self.cost}", grids=(grid,)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

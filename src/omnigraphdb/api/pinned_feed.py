@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from omnigraphdb.api.arguments import wanted_of
 from omnigraphdb.api.graph import Graph
-from omnigraphdb.engine.history.compare import Wanted
+from omnigraphdb.engine.history.compare import ChangeFilter
 from omnigraphdb.engine.history.feed import FeedStep, list_steps
 from omnigraphdb.manifest.names import branch_name
 from omnigraphdb.pipeline.location import StoreLocation
@@ -18,7 +18,7 @@ def pin_feed(
     until: str,
     types: Sequence[str] | None,
     images: bool,
-) -> tuple[StoreLocation, list[FeedStep], Wanted]:
+) -> tuple[StoreLocation, list[FeedStep], ChangeFilter]:
     """Name the commits after one, up to another: where their tables are, the commits, and which changes are wanted.
 
     Reads the manifest, no table.

@@ -14,7 +14,7 @@ from omnigraphdb.catalog.types import PropertyType
 from omnigraphdb.catalog.values import json_column
 from omnigraphdb.compile.plan.operators import Operator
 from omnigraphdb.compile.plan.plan import Plan
-from omnigraphdb.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, quote_mermaid
+from omnigraphdb.display import ROWS_SHOWN_MAX, Displayable, Grid, Report, count_of, quote_mermaid
 from omnigraphdb.engine.read.profile import Step, render
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.packages import load_package
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryResult(Shown):
+class QueryResult(Displayable):
     """Rows of a query: Arrow inside, other shapes on demand.
 
     Example:
@@ -170,12 +170,12 @@ class QueryResult(Shown):
             "graph_commit_id": self.commit,
         }
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """The first rows, aligned."""
         shown = _public_table(self.found.slice(0, ROWS_SHOWN_MAX))
         rows = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
         source = self.branch if self.snapshot is None else f"{self.branch} at {self.snapshot}"
-        return Sheet(
+        return Report(
             title=f"{self.query_name}: {count_of(len(self), 'row')} on {source}",
             grids=(Grid(columns=self.columns, rows=rows, total=len(self)),),
         )
@@ -231,7 +231,7 @@ class QueryStream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation(Shown):
+class Explanation(Displayable):
     """A plan from the result down: per operator the way it takes, and after a run its rows and milliseconds.
 
     Example:
@@ -280,9 +280,9 @@ class Explanation(Shown):
         """
         return "\n".join(["flowchart BT", *_draw_steps(self.steps)])
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """The operators from the result down; after a run with their rows and milliseconds."""
-        return Sheet(title=f"Plan of {self.query_name}", grids=(self._grid(),))
+        return Report(title=f"Plan of {self.query_name}", grids=(self._grid(),))
 
     def _grid(self) -> Grid:
         measured = ("rows", "ms") if self.profiled else ()

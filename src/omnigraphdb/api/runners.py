@@ -6,7 +6,7 @@ from typing import Any
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.pipeline.local import LocalRunner
 from omnigraphdb.pipeline.maintenance import RunnerWorkers
-from omnigraphdb.pipeline.progress import Tell
+from omnigraphdb.pipeline.progress import OnProgress
 from omnigraphdb.pipeline.reporting import ReportingRunner
 from omnigraphdb.pipeline.runner import Runner
 from omnigraphdb.storage.tables import Workers
@@ -19,11 +19,11 @@ def spark_runner(spark: Any) -> Runner:
     return found
 
 
-def runner_of(engine: Engine, spark: Any, tell: Tell) -> Runner:
+def runner_of(engine: Engine, spark: Any, on_progress: OnProgress) -> Runner:
     """Make the runner for bulk work: threads of this process unless the caller asks for Spark."""
     if spark is None or spark is False:
-        return ReportingRunner(LocalRunner(engine.settings.load_concurrency), tell)
-    return ReportingRunner(spark_runner(spark), tell)
+        return ReportingRunner(LocalRunner(engine.settings.load_concurrency), on_progress)
+    return ReportingRunner(spark_runner(spark), on_progress)
 
 
 def workers_of(engine: Engine, spark: Any) -> Workers | None:

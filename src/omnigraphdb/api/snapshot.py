@@ -31,7 +31,7 @@ from omnigraphdb.catalog.types import PropertyType
 from omnigraphdb.compile.check import is_mutation
 from omnigraphdb.compile.checked import Direction
 from omnigraphdb.engine.jobs import JobKind
-from omnigraphdb.engine.read.past_schema import PastSchema, find_shown_schema
+from omnigraphdb.engine.read.past_schema import EarlierSchema, find_shown_schema
 from omnigraphdb.engine.read.verbs import entity, explain, find_prepared, query, stream
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import (
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from omnigraphdb.api.types import AnyFrame, EdgeDirection, EntityId, FrameLibrary, Spark
     from omnigraphdb.engine.history.entity import EntityHistory
     from omnigraphdb.engine.history.export_files import Part
+    from omnigraphdb.pipeline.early_writes import WriteTarget
     from omnigraphdb.pipeline.location import PinnedTable
-    from omnigraphdb.pipeline.rows_ahead import WriteTarget
     from omnigraphdb.pipeline.runner import Runner
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Snapshot:
         return self._opened.require_open()
 
     @cached_property
-    def _shown(self) -> PastSchema:
+    def _shown(self) -> EarlierSchema:
         """Its types and tables under present names, those that were dropped since included."""
         return find_shown_schema(self._opened.plans, self._view)
 
@@ -350,7 +350,7 @@ class Snapshot:
             >>> graph.snapshot().pin_write("Person").owned
             True
         """
-        from omnigraphdb.pipeline.rows_ahead import WriteTarget
+        from omnigraphdb.pipeline.early_writes import WriteTarget
 
         view = self._view
         entry = self._find_entry(view.catalog.table(text_of("type_name", type_name)).table_key)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from omnigraphdb.display import Grid, Sheet, count_of, quote_mermaid
+from omnigraphdb.display import Grid, Report, count_of, quote_mermaid
 from omnigraphdb.values import dataclass
 
 
@@ -24,11 +24,11 @@ class Shape:
         return f"{kind} {self.name}{ends}" + (f"  {self.note}" if self.note else "")
 
 
-def make_sheet(shapes: Sequence[Shape]) -> Sheet:
+def make_sheet(shapes: Sequence[Shape]) -> Report:
     """Show the properties of every type."""
     edges = sum(shape.ends is not None for shape in shapes)
     types = f"{count_of(len(shapes) - edges, 'node type')}, {count_of(edges, 'edge type')}"
-    return Sheet(title=f"Schema: {types}", grids=tuple(map(_make_grid, shapes)))
+    return Report(title=f"Schema: {types}", grids=tuple(map(_make_grid, shapes)))
 
 
 def _make_grid(shape: Shape) -> Grid:

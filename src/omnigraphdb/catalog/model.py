@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraphdb.catalog.types import PropertyType, Scalar
-from omnigraphdb.display import Sheet, Shown
+from omnigraphdb.display import Displayable, Report
 from omnigraphdb.errors import NotFound
 from omnigraphdb.ids import TableKey, edge_key, node_key
 from omnigraphdb.later import Later
@@ -233,7 +233,7 @@ def _fields(properties: Mapping[str, Property]) -> list[pa.Field]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Catalog(Shown):
+class Catalog(Displayable):
     """All types of a graph, by name. Unbound (no identities) when built from text alone."""
 
     interfaces: Mapping[str, Interface] = field(default_factory=lambda: EMPTY)
@@ -284,7 +284,7 @@ class Catalog(Shown):
             raise NotFound("type", name, known=[*self.nodes, *self.edges])
         return type_
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Draw the properties of every type, with their rules."""
         return drawing.make_sheet(self._shapes())
 

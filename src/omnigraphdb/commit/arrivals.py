@@ -10,25 +10,25 @@ from omnigraphdb.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrival:
+class PreparingWriter:
     """One writer that was announced: its branch, and when it began."""
 
     branch: BranchName
     began: float
 
 
-class Arrivals:
+class PreparingWriters:
     """The writers of one handle that were announced and do not wait for their locks yet."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._changed = threading.Condition()
-        self._announced: set[Arrival] = set()
+        self._announced: set[PreparingWriter] = set()
 
     @contextmanager
     def announce(self, branch: BranchName) -> Iterator[Callable[[], None]]:
         """Announce a writer until it stands in the queue, when it calls the yielded function, or until the block ends."""
-        arrival = Arrival(branch, self._runtime.monotonic())
+        arrival = PreparingWriter(branch, self._runtime.monotonic())
         with self._changed:
             self._announced.add(arrival)
         try:
@@ -36,7 +36,7 @@ class Arrivals:
         finally:
             self._end(arrival)
 
-    def _end(self, arrival: Arrival) -> None:
+    def _end(self, arrival: PreparingWriter) -> None:
         if arrival in self._announced:
             with self._changed:
                 self._announced.discard(arrival)

@@ -141,14 +141,14 @@ class TableLocks:
         keys: Iterable[LockKey],
         activity: Activity,
         member: object | None,
-        tell_entered: Callable[[], None] = lambda: None,
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> Iterator[HeldLocks | None]:
         """Wait for every lock and hold them for the block; None when a holder took the member into its group.
 
-        `tell_entered` is called when a holder can take the member.
+        `on_waiting` is called when a holder can take the member.
         """
         try:
-            held_locks = self._take(frozenset(keys), self.wait, activity, member, tell_entered)
+            held_locks = self._take(frozenset(keys), self.wait, activity, member, on_waiting)
         except _Busy as busy:
             raise self._timeout(busy.key, busy.turns) from None
         began = self.runtime.monotonic()
@@ -246,11 +246,11 @@ class TableLocks:
         wait: float,
         activity: Activity,
         member: object | None,
-        tell_entered: Callable[[], None] = lambda: None,
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> HeldLocks | None:
         deadline = self.runtime.monotonic() + wait
         waiter = self.queue.enter(keys, member)
-        tell_entered()
+        on_waiting()
         self._refuse_hopeless(waiter, wait)
         self._await(waiter, deadline)
         if waiter.is_taken:

@@ -10,7 +10,7 @@ from omnigraphdb.commit.guard import require_base
 from omnigraphdb.commit.locks import HeldLocks, TableLocks
 from omnigraphdb.commit.plan import NewTable, SchemaChange, TableWrite, WritePlan
 from omnigraphdb.commit.schema_files import install_staged_files, stage_files
-from omnigraphdb.commit.sidecar import Decided, Pin, Recorded, Sidecar, WriterKind
+from omnigraphdb.commit.sidecar import Decided, Pin, RecordedDecision, Sidecar, WriterKind
 from omnigraphdb.commit.sidecars import Sidecars
 from omnigraphdb.commit.stage import ALONE, StageWorkers, stage_commit
 from omnigraphdb.errors import (
@@ -421,7 +421,7 @@ def _refuse(committer: Committer, sidecar: Sidecar, error: ConflictError) -> Non
     if isinstance(error, ManifestConflict) and error.table_key in pinned_keys:
         return
     with suppress(RecoveryRequired):
-        committer.sidecars.record(sidecar.decided(Recorded(decision=Decided.ROLL_BACK)))
+        committer.sidecars.record(sidecar.decided(RecordedDecision(decision=Decided.ROLL_BACK)))
 
 
 def change_of(plan: WritePlan, landed: Mapping[TableKey, Landed]) -> Change:

@@ -141,7 +141,7 @@ class TableOutcome(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedDecision:
     """The decision, the outcomes that it undoes, and the tables that were restored so far."""
 
     decision: Decided
@@ -178,7 +178,7 @@ class Sidecar:
     """The row of its idempotency key, which is published with its commit, by its writer or by recovery."""
     schema_hash: str | None = None
     """The hash of the schema IR that a schema change puts in place."""
-    recorded: Recorded | None = None
+    recorded: RecordedDecision | None = None
     members: "tuple[Sidecar, ...]" = ()
     """The writes of a group, in the order of their commits; their pins are known when the group is confirmed."""
     schema_version: int = SCHEMA_VERSION
@@ -229,7 +229,7 @@ class Sidecar:
         pins = tuple(replace(pin, confirmed=versions[pin.table_key]) for pin in self.tables)
         return replace(self, tables=pins)
 
-    def decided(self, recorded: Recorded) -> "Sidecar":
+    def decided(self, recorded: RecordedDecision) -> "Sidecar":
         """Note a decision. Releases that do not know decisions must refuse the file, so it becomes version 3."""
         version = max(self.schema_version, SCHEMA_VERSION)
         return replace(self, recorded=recorded, schema_version=version)

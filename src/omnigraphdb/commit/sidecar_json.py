@@ -16,7 +16,7 @@ from omnigraphdb.commit.sidecar import (
     Decided,
     Pin,
     PointerUpdate,
-    Recorded,
+    RecordedDecision,
     Registration,
     Sidecar,
     TableOutcome,
@@ -148,7 +148,7 @@ def _pack(commits: list[list[Any]]) -> str:
     return b64encode(zlib.compress(json.dumps(commits).encode())).decode()
 
 
-def _encode_recorded(recorded: Recorded | None) -> dict[str, Any] | None:
+def _encode_recorded(recorded: RecordedDecision | None) -> dict[str, Any] | None:
     if recorded is None:
         return None
     return {
@@ -311,10 +311,10 @@ def _read(body: _Json) -> tuple[TableKey, Version]:
     return TableKey(str(body["table_key"])), Version(int(body["expected"]))
 
 
-def _decode_recorded(body: _Json | None) -> Recorded | None:
+def _decode_recorded(body: _Json | None) -> RecordedDecision | None:
     if body is None:
         return None
-    return Recorded(
+    return RecordedDecision(
         decision=Decided(body["decision"]),
         outcomes=_each(body, "outcomes", _outcome),
         restored={TableKey(k): Version(int(v)) for k, v in body.get("restored", {}).items()},

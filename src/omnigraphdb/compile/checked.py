@@ -404,7 +404,7 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class ParameterRule:
     """A parameter that cannot be NULL where it is used, nor less than `least` if there is such a bound."""
 
     parameter: ParamRef
@@ -458,7 +458,7 @@ class CheckedRead:
     offset: Const | ParamRef | None = None
     description: str | None = None
     instruction: str | None = None
-    demands: tuple[Demand, ...] = ()
+    demands: tuple[ParameterRule, ...] = ()
     stages: tuple[CheckedStage, ...] = ()
     union: "tuple[tuple[bool, CheckedRead], ...]" = ()
     open_forms: tuple[str, ...] = ()

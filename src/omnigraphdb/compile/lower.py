@@ -33,7 +33,7 @@ from omnigraphdb.compile.checked import (
     has_aggregate,
     read_id,
 )
-from omnigraphdb.compile.pattern import Setting, attach_blocks, list_ties, lower_pattern
+from omnigraphdb.compile.pattern import LoweringContext, attach_blocks, list_ties, lower_pattern
 from omnigraphdb.compile.plan.operators import (
     Filter,
     Group,
@@ -133,7 +133,7 @@ def _lower_part(
     """Lower one pattern and the result of it."""
     columns = tuple(_output(column) for column in part.columns)
     read_variables = _list_read_variables(part, columns, variables) if part.is_aggregate else None
-    setting = Setting(catalog=catalog, variables=variables, wanted=read_variables)
+    setting = LoweringContext(catalog=catalog, variables=variables, wanted=read_variables)
     rows = attach_blocks(lower_pattern(part.pattern, setting, base), part.blocks, setting)
     if part.is_aggregate or part.distinct:
         return _lower_group(rows, part, columns, variables)

@@ -22,7 +22,7 @@ from omnigraphdb.catalog.values import (
     to_arrow,
     to_utc,
 )
-from omnigraphdb.compile.checked import Checked, CheckedRead, Demand, Parameter, ParamRef
+from omnigraphdb.compile.checked import Checked, CheckedRead, Parameter, ParameterRule, ParamRef
 from omnigraphdb.errors import ParamError, did_you_mean, shorten, suggestion
 from omnigraphdb.values import dataclass, replace
 
@@ -387,7 +387,7 @@ def bind_arguments(
     return values
 
 
-def _require(demand: Demand, value: object) -> None:
+def _require(demand: ParameterRule, value: object) -> None:
     parameter, word, minimum = demand.parameter, demand.word, demand.least
     if value is None:
         raise _make_refusal(parameter, "P05", f"{word} cannot be null", "null")

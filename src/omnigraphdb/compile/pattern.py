@@ -64,7 +64,7 @@ class _Selectivity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Traits:
+class _PatternFacts:
     """The facts that decide the order of a pattern's hops.
 
     `wanted` are the variables a grouped result reads: starting at one of them leaves the others at the
@@ -96,8 +96,8 @@ _REVERSED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """The facts that lowering needs besides the pattern; `wanted` as in `_Traits`."""
+class LoweringContext:
+    """The facts that lowering needs besides the pattern; `wanted` as in `_PatternFacts`."""
 
     catalog: Catalog
     variables: Mapping[str, Variable]
@@ -112,18 +112,23 @@ class Setting:
         return self.variables[variable].kind is VariableKind.NODE
 
 
-def lower_pattern(pattern: Pattern, setting: Setting, base: Operator | None = None) -> Operator:
+def lower_pattern(
+    pattern: Pattern, setting: LoweringContext, base: Operator | None = None
+) -> Operator:
     """Lower the outermost pattern of a query, or of a stage: then it goes on from the rows of `base`."""
     return _lower_block(pattern, setting, within=None, base=base)
 
 
 def _lower_block(
-    pattern: Pattern, setting: Setting, within: _Traits | None, base: Operator | None = None
+    pattern: Pattern,
+    setting: LoweringContext,
+    within: _PatternFacts | None,
+    base: Operator | None = None,
 ) -> Operator:
     tests = (*_tests(pattern), *_presence(pattern, setting))
     names = (*(variable.name for variable in pattern.variables), *sorted(pattern.outer))
     nodes = {name: setting.node_type(name) for name in names if setting.is_node(name)}
-    traits = _Traits(selectivity=_estimate_selectivities(tests, nodes), wanted=setting.wanted)
+    traits = _PatternFacts(selectivity=_estimate_selectivities(tests, nodes), wanted=setting.wanted)
     root = _join_components(pattern, setting, traits, within, _find_links(tests), base)
     waiting = _Waiting(
         tests=tests,
@@ -152,7 +157,7 @@ class _Waiting:
 
 
 def _apply_bound(
-    root: Operator, waiting: _Waiting, setting: Setting, traits: _Traits
+    root: Operator, waiting: _Waiting, setting: LoweringContext, traits: _PatternFacts
 ) -> tuple[Operator, _Waiting]:
     """Apply tests and blocks whose variables are bound: cheap tests first, then blocks, then tests of block values."""
     root, tests = _apply_bound_tests(root, waiting.tests)
@@ -163,15 +168,17 @@ def _apply_bound(
     return root, _Waiting(tests=tests, negations=negations, existences=existences, blocks=blocks)
 
 
-def attach_blocks(root: Operator, blocks: tuple[BlockValue, ...], setting: Setting) -> Operator:
+def attach_blocks(
+    root: Operator, blocks: tuple[BlockValue, ...], setting: LoweringContext
+) -> Operator:
     """Give the rows of a whole pattern the values that its result asks of blocks."""
-    root, waiting = _attach_bound(root, blocks, setting, _Traits(selectivity={}))
+    root, waiting = _attach_bound(root, blocks, setting, _PatternFacts(selectivity={}))
     assert not waiting, "the checker binds every variable a block uses"
     return root
 
 
 def _attach_bound(
-    root: Operator, blocks: tuple[BlockValue, ...], setting: Setting, traits: _Traits
+    root: Operator, blocks: tuple[BlockValue, ...], setting: LoweringContext, traits: _PatternFacts
 ) -> tuple[Operator, tuple[BlockValue, ...]]:
     if not blocks:
         return root, ()
@@ -191,7 +198,7 @@ def _attach_bound(
     return root, tuple(waiting)
 
 
-def _count_only(setting: Setting, block: BlockValue) -> Setting:
+def _count_only(setting: LoweringContext, block: BlockValue) -> LoweringContext:
     read_variables = block.pattern.outer | variables_of(block.argument)
     return replace(setting, wanted=read_variables)
 
@@ -211,7 +218,7 @@ def list_ties(
     return tuple(EntityRef(variable=variable.name, type=_ID) for variable in named_variables)
 
 
-def _make_tally(block: BlockValue, setting: Setting, bound: frozenset[str]) -> Tally | None:
+def _make_tally(block: BlockValue, setting: LoweringContext, bound: frozenset[str]) -> Tally | None:
     if block.function == "exists":
         return None
     argument = strip_spans(block.argument)
@@ -236,7 +243,7 @@ def _tests(pattern: Pattern) -> tuple[Test, ...]:
     return tuple(part for condition in conditions for part in split_conjunction(condition))
 
 
-def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
+def _presence(pattern: Pattern, setting: LoweringContext) -> Iterator[Test]:
     """Say that an outer variable which is bound here again has an entity: NULL is of no type."""
     for bind in pattern.binds:
         if bind.variable in pattern.outer and setting.variables[bind.variable].nullable:
@@ -248,9 +255,9 @@ def _presence(pattern: Pattern, setting: Setting) -> Iterator[Test]:
 
 def _join_components(
     pattern: Pattern,
-    setting: Setting,
-    traits: _Traits,
-    within: _Traits | None,
+    setting: LoweringContext,
+    traits: _PatternFacts,
+    within: _PatternFacts | None,
     pairs: frozenset[frozenset[str]],
     base: Operator | None = None,
 ) -> Operator:
@@ -277,7 +284,9 @@ def _join_components(
     return _walk(product, list_bound_variables(product), late, setting, traits)[0]
 
 
-def _split_late(hops: tuple[Hop, ...], traits: _Traits) -> tuple[tuple[Hop, ...], tuple[Hop, ...]]:
+def _split_late(
+    hops: tuple[Hop, ...], traits: _PatternFacts
+) -> tuple[tuple[Hop, ...], tuple[Hop, ...]]:
     """Set apart the paths between two single nodes: with both ends known they are searched from both."""
     late = tuple(
         hop
@@ -307,7 +316,7 @@ def _are_linked(left: Operator, right: Operator, pairs: frozenset[frozenset[str]
     return any(pair & left_variables and pair & right_variables for pair in pairs)
 
 
-def _stands_alone(pattern: Pattern, traits: _Traits, within: _Traits | None) -> bool:
+def _stands_alone(pattern: Pattern, traits: _PatternFacts, within: _PatternFacts | None) -> bool:
     """Whether a nested block is better answered from its own single node, then matched with the rows.
 
     It must bind every outer variable by hops from that node; and rows that start at a single node
@@ -322,12 +331,16 @@ def _stands_alone(pattern: Pattern, traits: _Traits, within: _Traits | None) -> 
     return len(groups) == 1 and any(traits.of(name).is_point for name in groups[0])
 
 
-def _scan(variable: str, setting: Setting) -> Scan:
+def _scan(variable: str, setting: LoweringContext) -> Scan:
     return Scan(variable=variable, type_name=setting.variables[variable].type_name)
 
 
 def _walk(
-    root: Operator, seen: frozenset[str], hops: tuple[Hop, ...], setting: Setting, traits: _Traits
+    root: Operator,
+    seen: frozenset[str],
+    hops: tuple[Hop, ...],
+    setting: LoweringContext,
+    traits: _PatternFacts,
 ) -> tuple[Operator, tuple[Hop, ...]]:
     """Follow every hop that is connected to the bound variables; return the other hops."""
     while (hop := _choose_next_hop(hops, seen, traits)) is not None:
@@ -337,7 +350,9 @@ def _walk(
     return root, hops
 
 
-def _lower_hop(root: Operator, hop: Hop, seen: frozenset[str], setting: Setting) -> Operator:
+def _lower_hop(
+    root: Operator, hop: Hop, seen: frozenset[str], setting: LoweringContext
+) -> Operator:
     forward = hop.left in seen
     source, target = (hop.left, hop.right) if forward else (hop.right, hop.left)
     edge = setting.catalog.edges[split_types(hop.edge)[0]]
@@ -402,8 +417,8 @@ def _join_blocks(
     root: Operator,
     blocks: tuple[Pattern, ...],
     join: type[Anti] | type[Semi],
-    setting: Setting,
-    traits: _Traits,
+    setting: LoweringContext,
+    traits: _PatternFacts,
 ) -> tuple[Operator, tuple[Pattern, ...]]:
     """Apply the blocks whose variables are bound; return the others."""
     if not blocks:
@@ -418,11 +433,13 @@ def _join_blocks(
     return root, tuple(waiting)
 
 
-def _drop_counts(setting: Setting) -> Setting:
+def _drop_counts(setting: LoweringContext) -> LoweringContext:
     return setting if setting.wanted is None else replace(setting, wanted=None)
 
 
-def _with_optional(root: Operator, block: Pattern, setting: Setting, traits: _Traits) -> Operator:
+def _with_optional(
+    root: Operator, block: Pattern, setting: LoweringContext, traits: _PatternFacts
+) -> Operator:
     binds = tuple(sorted(variable.name for variable in block.row_variables))
     inner = _lower_block(block, setting, traits)
     return OptionalJoin(input=root, inner=inner, on=tuple(sorted(block.outer)), binds=binds)
@@ -508,7 +525,9 @@ def _find_components(variables: Sequence[str], hops: Iterable[Hop]) -> tuple[tup
     )
 
 
-def _choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits: _Traits) -> str:
+def _choose_first_variable(
+    component: Sequence[str], hops: Sequence[Hop], traits: _PatternFacts
+) -> str:
     """Choose where a connected pattern is scanned."""
 
     def rank(name: str) -> tuple[int, bool, int]:
@@ -518,7 +537,9 @@ def _choose_first_variable(component: Sequence[str], hops: Sequence[Hop], traits
     return min(component, key=rank)
 
 
-def _choose_next_hop(hops: Sequence[Hop], seen: frozenset[str], traits: _Traits) -> Hop | None:
+def _choose_next_hop(
+    hops: Sequence[Hop], seen: frozenset[str], traits: _PatternFacts
+) -> Hop | None:
     """Choose the next hop from the bound variables: tests first, then towards few nodes, counted ends last."""
 
     def rank(hop: Hop) -> tuple[bool, int, bool, bool]:

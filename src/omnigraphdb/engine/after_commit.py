@@ -15,19 +15,19 @@ from omnigraphdb.engine.maintenance.indexes import (
     index_after_schema_change,
 )
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import Done
+from omnigraphdb.engine.writer import CompletedWrite
 from omnigraphdb.errors import OmniError, warn_caller
 from omnigraphdb.ids import MAIN, BranchName
 from omnigraphdb.manifest.records import CommitKind, GraphCommit
-from omnigraphdb.pipeline.progress import Tell, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, ignore_progress
 from omnigraphdb.storage.tables import Workers
 
 
 def after_commit(
     engine: Engine,
-    done: Done[Any],
+    done: CompletedWrite[Any],
     index_workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
     *,
     rows_max: int | None = None,
     adjacency_bytes_max: int | None = None,
@@ -42,7 +42,7 @@ def after_commit(
     new_snapshot = done.published.state.snapshot
     follow_cached_ids(engine.cached_ids, done.plan, done.view.snapshot, new_snapshot)
     pending = _build_indexes(
-        engine, done.plan, done.published.commit, index_workers, tell, rows_max
+        engine, done.plan, done.published.commit, index_workers, on_progress, rows_max
     )
     if pending:
         _warn_of_unbuilt(engine, done.plan.branch, pending)
@@ -76,7 +76,7 @@ def _build_indexes(
     plan: WritePlan,
     commit: GraphCommit,
     workers: Workers | None,
-    report_progress: Tell,
+    on_progress: OnProgress,
     rows_max: int | None,
 ) -> tuple[str, ...]:
     """Build the indexes that a bulk write or a new schema left missing; other writes leave them to maintenance."""
@@ -88,10 +88,10 @@ def _build_indexes(
                 commit.tables,
                 plan.actor,
                 workers,
-                report_progress,
+                on_progress,
                 rows_max=rows_max,
             )
         case CommitKind.SCHEMA_APPLY:
-            return index_after_schema_change(engine, plan.actor, workers, report_progress)
+            return index_after_schema_change(engine, plan.actor, workers, on_progress)
         case _:
             return ()

@@ -12,14 +12,14 @@ from omnigraphdb.commit.plan import WritePlan, mint_again
 from omnigraphdb.commit.protocol import CommittedPlan, Refused, commit
 from omnigraphdb.commit.stage import ALONE, StageWorkers
 from omnigraphdb.engine.joint_commit import (
+    collect_group,
     commit_together,
     list_staged_rows,
-    member_of,
-    take_members,
+    make_member,
 )
 from omnigraphdb.engine.matched_rows import require_matched_rows
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import Done, Prepare, Prepared
+from omnigraphdb.engine.writer import CompletedWrite, Prepare, Prepared
 from omnigraphdb.errors import (
     ConflictError,
     DriftError,
@@ -73,7 +73,7 @@ def attempt(
     *,
     may_rely_on_memory: bool = False,
     only_inserts: bool = False,
-) -> Done[T]:
+) -> CompletedWrite[T]:
     """Heal, capture a view, prepare, lock and commit; prepare again under the locks when the base moved.
 
     `workers` help to stage tables under the locks. `may_rely_on_memory`: the write is right on any state that its locks
@@ -81,8 +81,8 @@ def attempt(
     depend on no stored row.
     """
     try:
-        with _announce(engine, branch, only_inserts) as tell_entered:
-            writer = _Writer(prepare, workers, only_inserts, tell_entered, engine.runtime)
+        with _announce(engine, branch, only_inserts) as on_waiting:
+            writer = _Writer(prepare, workers, only_inserts, on_waiting, engine.runtime)
             done = _attempt_from_memory(engine, branch, writer) if may_rely_on_memory else None
             return done or _attempt_from_store(engine, branch, writer, operation)
     except BaseException:
@@ -107,7 +107,7 @@ class _Writer(Generic[T]):
     work: Prepare[T]
     workers: StageWorkers
     only_inserts: bool
-    tell_entered: Callable[[], None]
+    on_waiting: Callable[[], None]
     """Called when the writer waits for its locks."""
     runtime: Runtime
     _attempts: Iterator[int] = field(default_factory=count)
@@ -123,7 +123,9 @@ class _Writer(Generic[T]):
         return replace(prepared, plan=mint_again(self.runtime, prepared.plan))
 
 
-def _attempt_from_memory(engine: Engine, branch: BranchName, writer: _Writer[T]) -> Done[T] | None:
+def _attempt_from_memory(
+    engine: Engine, branch: BranchName, writer: _Writer[T]
+) -> CompletedWrite[T] | None:
     """Commit a write prepared on the state that this handle saw last, without a read of the store.
 
     Pins and schema change under the locks of tables only, and a lease that no other process had shows that they did not.
@@ -148,7 +150,7 @@ def _attempt_from_memory(engine: Engine, branch: BranchName, writer: _Writer[T])
 
 def _attempt_from_store(
     engine: Engine, branch: BranchName, writer: _Writer[T], operation: str
-) -> Done[T]:
+) -> CompletedWrite[T]:
     view = _enter_and_capture(engine, branch, operation)
     engine.require_here(branch, operation)
     try:
@@ -193,11 +195,11 @@ def _try_capture(engine: Engine, branch: BranchName) -> View | OmniError:
         return error
 
 
-def _prepare_and_commit(engine: Engine, view: View, writer: _Writer[T]) -> Done[T]:
+def _prepare_and_commit(engine: Engine, view: View, writer: _Writer[T]) -> CompletedWrite[T]:
     prepared = writer.prepare(view)
     plan = prepared.plan
     if plan is None:
-        return Done(view=view, plan=None, outcome=prepared.outcome)
+        return CompletedWrite(view=view, plan=None, outcome=prepared.outcome)
     first = _FirstAttempt(engine, view, writer, prepared, plan)
     return _commit_with_group(first) or _commit_alone(first)
 
@@ -214,9 +216,9 @@ class _FirstAttempt(Generic[T]):
     is_from_memory: bool = False
 
 
-def _commit_with_group(first: _FirstAttempt[T]) -> Done[T] | None:
+def _commit_with_group(first: _FirstAttempt[T]) -> CompletedWrite[T] | None:
     """Commit when the locks are free, together with other waiting writers; None when the write must begin again alone."""
-    member = member_of(
+    member = make_member(
         first.engine,
         first.view,
         first.writer.prepare,
@@ -226,31 +228,33 @@ def _commit_with_group(first: _FirstAttempt[T]) -> Done[T] | None:
     )
     locks, plan = first.engine.committer.locks, first.plan
     with locks.acquire_or_join(
-        plan.lock_keys, plan.activity, member, first.writer.tell_entered
+        plan.lock_keys, plan.activity, member, first.writer.on_waiting
     ) as held_locks:
         if held_locks is not None:
-            group = [] if member is None else take_members(member, held_locks)
+            group = [] if member is None else collect_group(member, held_locks)
             if len(group) < 2:
                 done_or_keys = _commit_locked(first, held_locks)
-                return done_or_keys if isinstance(done_or_keys, Done) else None
+                return done_or_keys if isinstance(done_or_keys, CompletedWrite) else None
             commit_together(group, held_locks)
     assert member is not None, "a writer that brings no member gets its locks"
     return member.wait()
 
 
-def _commit_alone(first: _FirstAttempt[T]) -> Done[T]:
+def _commit_alone(first: _FirstAttempt[T]) -> CompletedWrite[T]:
     """Commit with locks of its own; acquire more locks when the write comes to need them."""
     keys = first.plan.lock_keys
     for _ in range(PREPARE_ROUNDS_MAX):
         with first.engine.committer.locks.acquire(keys, first.plan.activity) as held_locks:
             done_or_keys = _commit_locked(first, held_locks)
-        if isinstance(done_or_keys, Done):
+        if isinstance(done_or_keys, CompletedWrite):
             return done_or_keys
         keys |= done_or_keys
     raise ReadSetConflict("the set of tables this write touches")
 
 
-def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | frozenset[LockKey]:
+def _commit_locked(
+    first: _FirstAttempt[T], held_locks: HeldLocks
+) -> CompletedWrite[T] | frozenset[LockKey]:
     """Commit a prepared write, and prepare it again when its base moved: under the locks the base moves only once.
 
     A strict write is prepared again only if the rows that it matched did not change; rows that match now and did not match
@@ -269,12 +273,14 @@ def _commit_locked(first: _FirstAttempt[T], held_locks: HeldLocks) -> Done[T] | 
                 prepared = first.writer.prepare(view)
         plan = prepared.plan
         if plan is None:
-            return Done(view=view, plan=None, outcome=prepared.outcome)
+            return CompletedWrite(view=view, plan=None, outcome=prepared.outcome)
         if not held_locks.covers(plan.lock_keys):
             return plan.lock_keys
         try:
             committed = commit_locked(engine, plan, held_locks, first.writer.workers)
-            return Done(view=view, plan=plan, outcome=prepared.outcome, committed=committed)
+            return CompletedWrite(
+                view=view, plan=plan, outcome=prepared.outcome, committed=committed
+            )
         except BranchMadeAgain:
             # The branch that the write saw is gone, and so are the files that it staged.
             raise

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from omnigraphdb.commit.locks import HeldLocks, branch_key, lock_key, manifest_key, merge_key
 from omnigraphdb.engine.keyed import (
-    Effect,
+    BranchOperationResult,
     Receipt,
-    Verb,
-    effect_once,
+    RequestKind,
     make_request,
+    run_branch_operation_once,
 )
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import (
@@ -82,13 +82,13 @@ def create_once(
     at: At | None,
     actor: str | None,
     key: str,
-) -> Effect:
+) -> BranchOperationResult:
     """Make a branch under an idempotency key; the receipt names the state that it was made from."""
     engine.require_writable(OPERATION)
     branch = new_branch_name(name, OPERATION)
     origin = branch_name(source, OPERATION)
     request_fields = {"name": branch, "from": origin, "at": at}
-    request = make_request(Verb.BRANCH_CREATE, MAIN, actor, key, **request_fields)
+    request = make_request(RequestKind.BRANCH_CREATE, MAIN, actor, key, **request_fields)
 
     def decide() -> Receipt:
         require_free_name(engine.manifest, branch)
@@ -111,7 +111,7 @@ def create_once(
                 # The head that was decided on has tables of an earlier schema by now.
                 raise ReadSetConflict("the schema") from error
 
-    return effect_once(engine, request, decide, make)
+    return run_branch_operation_once(engine, request, decide, make)
 
 
 def delete(
@@ -179,12 +179,14 @@ def delete_once(
     actor: str | None,
     key: str,
     merged_into: BranchName | None = None,
-) -> Effect:
+) -> BranchOperationResult:
     """Delete a branch under an idempotency key; a later branch of that name stays."""
     engine.require_writable(DELETE)
     branch = branch_name(name, DELETE)
     request_fields = {} if merged_into is None else {"merged_into": merged_into}
-    request = make_request(Verb.BRANCH_DELETE, MAIN, actor, key, name=branch, **request_fields)
+    request = make_request(
+        RequestKind.BRANCH_DELETE, MAIN, actor, key, name=branch, **request_fields
+    )
 
     def decide() -> Receipt:
         require_deletable(engine.manifest, engine.store.tables, branch, bound_to)
@@ -205,7 +207,7 @@ def delete_once(
                 merged_into=merged_into,
             )
 
-    return effect_once(engine, request, decide, remove)
+    return run_branch_operation_once(engine, request, decide, remove)
 
 
 def _lock_name(engine: Engine, name: str, operation: str) -> AbstractContextManager[object]:

@@ -17,7 +17,7 @@ from typing import Literal
 from omnigraphdb.errors import OmniError
 from omnigraphdb.limits import JOB_BEGIN_SECONDS, JOB_EXPIRE_SECONDS, JOB_RENEW_SECONDS
 from omnigraphdb.logs import get_logger
-from omnigraphdb.pipeline.progress import Progress, Tell, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, Progress, ignore_progress
 from omnigraphdb.runtime import Runtime, datetime_of
 from omnigraphdb.storage.layout import JOBS, job_path
 from omnigraphdb.storage.objects.protocol import Objects
@@ -104,10 +104,10 @@ class Jobs:
 
     @contextmanager
     def keep(
-        self, kind: JobKind, branch: str, actor: str | None, report_progress: Tell | None = None
-    ) -> Iterator[Tell]:
-        """Show work while it runs, if it lasts; its progress goes into its record, and on to `tell`."""
-        listener = report_progress or tell_nobody
+        self, kind: JobKind, branch: str, actor: str | None, on_progress: OnProgress | None = None
+    ) -> Iterator[OnProgress]:
+        """Show work while it runs, if it lasts; its progress goes into its record, and on to `on_progress`."""
+        listener = on_progress or ignore_progress
         if not self._writes:
             yield listener
             return

@@ -17,7 +17,7 @@ from omnigraphdb.engine.cached.ids import GroupIds, follow_cached_ids
 from omnigraphdb.engine.kept_inserts import keep_inserts
 from omnigraphdb.engine.matched_rows import require_matched_rows
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import CandidateView, Done, Prepare, Prepared
+from omnigraphdb.engine.writer import CompletedWrite, GroupView, Prepare, Prepared
 from omnigraphdb.errors import OmniError, RecoveryRequired
 from omnigraphdb.limits import GROUP_BYTES_MAX, GROUP_MEMBERS_MAX, GROUP_WAIT_SECONDS_MAX
 from omnigraphdb.manifest.change import require_incarnation
@@ -45,16 +45,18 @@ class Member(Generic[T]):
     context: Context = field(default_factory=copy_context)
     """The context that counts the costs: the holder prepares in the name of the member."""
     ended: threading.Event = field(default_factory=threading.Event)
-    done: Done[T] | None = None
+    done: CompletedWrite[T] | None = None
     error: BaseException | None = None
 
-    def end(self, done: Done[T] | None = None, error: BaseException | None = None) -> None:
+    def end(
+        self, done: CompletedWrite[T] | None = None, error: BaseException | None = None
+    ) -> None:
         """Pass the result or the error to the member; without either the member has to go on alone."""
         if not self.ended.is_set():
             self.done, self.error = done, error
             self.ended.set()
 
-    def wait(self) -> Done[T] | None:
+    def wait(self) -> CompletedWrite[T] | None:
         """Wait for the result; None when the member has to go on alone."""
         self.ended.wait()
         if self.error is not None:
@@ -62,7 +64,7 @@ class Member(Generic[T]):
         return self.done
 
 
-def member_of(
+def make_member(
     engine: Engine,
     view: View,
     prepare: Prepare[T],
@@ -90,7 +92,7 @@ def _count_bytes(plan: WritePlan) -> int:
     return sum(delta.rows.nbytes + delta.deleted.nbytes for delta in deltas)
 
 
-def take_members(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]]:
+def collect_group(leader: Member[Any], held_locks: HeldLocks) -> list[Member[Any]]:
     """Take the waiting writers of the leader's handle and branch; with the leader they are a group.
 
     The leader waits for writers that prepare an insert: that takes less time than a publish for each of them.
@@ -191,13 +193,13 @@ class _Landed:
 
 def _land_member(member: Member[Any], group: Group, view: View, ids: GroupIds) -> _Landed | None:
     """Prepare a member on the state that the earlier members leave, and land it; a refusal goes to the member alone."""
-    current = CandidateView(branch=view.branch, accepted=view.accepted, state=group.state, ids=ids)
+    current = GroupView(branch=view.branch, accepted=view.accepted, state=group.state, ids=ids)
     try:
         prepared = _prepare_on(member, current)
         group.require_sound()
         plan = prepared.plan
         if plan is None:
-            member.end(Done(view=current, plan=None, outcome=prepared.outcome))
+            member.end(CompletedWrite(view=current, plan=None, outcome=prepared.outcome))
             return None
         if not group.covers(plan):
             # It has come to need other locks, or more than one commit.
@@ -213,7 +215,7 @@ def _land_member(member: Member[Any], group: Group, view: View, ids: GroupIds) -
     return _Landed(member, current, plan, prepared.outcome)
 
 
-def _prepare_on(member: Member[T], current: CandidateView) -> Prepared[T]:
+def _prepare_on(member: Member[T], current: GroupView) -> Prepared[T]:
     """Prepare a member again unless its plan is still right.
 
     A plan is right if the versions that it relies on did not move, or if it inserts new ids.
@@ -255,7 +257,9 @@ def _end_members(landed: Sequence[_Landed], published: Published) -> None:
         }
         committed = CommittedPlan(replace(published, commit=commit), staged)
         landing.member.end(
-            Done(view=landing.view, plan=landing.plan, outcome=landing.outcome, committed=committed)
+            CompletedWrite(
+                view=landing.view, plan=landing.plan, outcome=landing.outcome, committed=committed
+            )
         )
 
 

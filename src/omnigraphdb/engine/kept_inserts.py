@@ -6,7 +6,7 @@ from dataclasses import replace
 from omnigraphdb.catalog.model import NodeType
 from omnigraphdb.commit.delta import DeltaKind
 from omnigraphdb.commit.plan import TableWrite, WritePlan
-from omnigraphdb.engine.writer import CandidateView
+from omnigraphdb.engine.writer import GroupView
 from omnigraphdb.manifest.view import View
 from omnigraphdb.storage.tables import Tables
 from omnigraphdb.storage.values import StagedKind
@@ -15,7 +15,7 @@ _NEW_ROWS = frozenset({DeltaKind.INSERT, DeltaKind.APPEND, DeltaKind.MERGE})
 
 
 def keep_inserts(
-    tables: Tables, first: View, plan: WritePlan, current: CandidateView
+    tables: Tables, first: View, plan: WritePlan, current: GroupView
 ) -> WritePlan | None:
     """Give the plan of a write that only inserts, moved to the current state; None if the write must be prepared again.
 
@@ -33,7 +33,7 @@ def _has_unmoved_read_set(plan: WritePlan, current: View) -> bool:
     return all(pins.get(table) == version for table, version in plan.read_set.items())
 
 
-def _keep_writes(tables: Tables, plan: WritePlan, current: CandidateView) -> Iterator[TableWrite]:
+def _keep_writes(tables: Tables, plan: WritePlan, current: GroupView) -> Iterator[TableWrite]:
     """List the writes that can be kept, on the current versions."""
     for write in plan.tables:
         entry = current.snapshot.entries.get(write.table_key)

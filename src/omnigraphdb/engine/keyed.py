@@ -14,9 +14,9 @@ from omnigraphdb.commit.plan import Header, WriteOptions
 from omnigraphdb.commit.sidecar import Sidecar
 from omnigraphdb.commit.stage import ALONE, StageWorkers
 from omnigraphdb.engine.attempt import attempt
-from omnigraphdb.engine.results import OperationState, OperationStatus, view_commit
+from omnigraphdb.engine.results import OperationState, OperationStatus, public_commit
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import Done, Prepare, Prepared
+from omnigraphdb.engine.writer import CompletedWrite, Prepare, Prepared
 from omnigraphdb.errors import (
     IdempotencyConflict,
     InternalError,
@@ -43,7 +43,7 @@ Receipt = Mapping[str, Any]
 """The report of a write, as JSON, without its commit."""
 
 
-class Verb(StrEnum):
+class RequestKind(StrEnum):
     """The verb of a request; a part of its digest, so that the spelling never changes."""
 
     MUTATE = "mutate"
@@ -96,7 +96,7 @@ class Replay:
 
 
 def make_request(
-    verb: Verb, branch: BranchName, actor: str | None, key: str, **request_fields: Any
+    verb: RequestKind, branch: BranchName, actor: str | None, key: str, **request_fields: Any
 ) -> KeyedRequest:
     """Digest a request under a key."""
     text = json.dumps([verb, branch, request_fields], sort_keys=True, default=_spell)
@@ -105,7 +105,7 @@ def make_request(
 
 
 def make_write_request(
-    verb: Verb, branch: BranchName, options: WriteOptions, **request_fields: Any
+    verb: RequestKind, branch: BranchName, options: WriteOptions, **request_fields: Any
 ) -> KeyedRequest | None:
     """Digest the request of a write, if it has a key; a condition of the write is a part of the request."""
     if options.key is None:
@@ -168,7 +168,7 @@ def find_status(engine: Engine, branch: BranchName, actor: str | None, key: str)
     return replace(
         status,
         state=OperationState.UNDECIDED if operation.is_pending else OperationState.LANDED,
-        commit=view_commit(commit),
+        commit=public_commit(commit),
         operation_id=operation.operation_id,
         created_at=datetime_of(operation.created_at),
     )
@@ -209,7 +209,7 @@ def attempt_once(
     *,
     may_rely_on_memory: bool = False,
     only_inserts: bool = False,
-) -> Done[T] | Replay:
+) -> CompletedWrite[T] | Replay:
     """Carry out a write and record its key in the same swap; a rival that did so first gives the result.
 
     A write that changes nothing records its key alone.
@@ -283,19 +283,19 @@ def record_key(
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class BranchOperationResult:
     """A branch operation that is done, as it was decided; `replayed` when an earlier call did it."""
 
     receipt: Receipt
     replayed: bool
 
 
-def effect_once(
+def run_branch_operation_once(
     engine: Engine,
     request: KeyedRequest,
     decide: Callable[[], Receipt],
     effect: Callable[[Receipt], None],
-) -> Effect:
+) -> BranchOperationResult:
     """Carry out an effect that no swap can contain: decide, record the decision, do it, record that it is done.
 
     `effect` carries out the decision, as far as that is not done yet: a repetition of the request completes it. After a
@@ -303,7 +303,7 @@ def effect_once(
     """
     replay = find_replay(engine, request) or _record_decision(engine, request, decide())
     if not replay.operation.is_pending:
-        return Effect(replay.receipt, replayed=True)
+        return BranchOperationResult(replay.receipt, replayed=True)
     fail(Failpoint.BRANCH_INTENT)
     for _ in range(BRANCH_CAPTURES_MAX - 1):
         try:
@@ -317,7 +317,7 @@ def effect_once(
     with suppress(KeyPublished):
         # A rival may have completed the same decision.
         record_key(engine, request, replay.operation.operation_id, replay.receipt)
-    return Effect(replay.receipt, replayed=False)
+    return BranchOperationResult(replay.receipt, replayed=False)
 
 
 def _decide_again(

@@ -22,7 +22,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class MergedBase:
     """Two states merged over the state that they share; a row on which they disagree is unknown."""
 
     left: "Node"
@@ -31,7 +31,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
+class RecordedMerge:
     """A merge that brought a lost state: its first parent, its result, and the state that both parents shared.
 
     `agreed` are rows that the lost state and the first parent had changed in the same way.
@@ -47,10 +47,10 @@ class Witness:
 class Recovered:
     """A lost state, recovered from the merges that brought it."""
 
-    witnesses: tuple[Witness, ...]
+    witnesses: tuple[RecordedMerge, ...]
 
 
-Node = Stored | Folded | Recovered
+Node = Stored | MergedBase | Recovered
 
 
 def stored_in(node: Node) -> Iterator[CommitId]:
@@ -65,7 +65,7 @@ def stored_in(node: Node) -> Iterator[CommitId]:
         match current:
             case Stored():
                 yield current.commit
-            case Folded():
+            case MergedBase():
                 waiting += [current.left, current.right, current.shared]
             case Recovered():
                 waiting += [
@@ -172,7 +172,7 @@ class BaseFinder:
             shared = self.find(lowest[:number], [commit])
             if shared is None:
                 return None
-            node = Folded(left=node, right=state, shared=shared)
+            node = MergedBase(left=node, right=state, shared=shared)
         return node
 
     def _state(self, commit: CommitId) -> Node | None:
@@ -201,7 +201,7 @@ class BaseFinder:
         first, merged = parents_of(merge)
         return self._graph.holds(self._graph.ancestors([merged]), first)
 
-    def _find_witness(self, merge: GraphCommit) -> Witness | None:
+    def _find_witness(self, merge: GraphCommit) -> RecordedMerge | None:
         # A merge without `agreed` may have been made over an older base, and proves nothing.
         if merge.agreed is None:
             return None
@@ -210,7 +210,7 @@ class BaseFinder:
         shared = self.find([first], [merged])
         if before is None or after is None or shared is None:
             return None
-        return Witness(shared=shared, before=before, after=after, agreed=merge.agreed)
+        return RecordedMerge(shared=shared, before=before, after=after, agreed=merge.agreed)
 
 
 # ---- states that can be opened

@@ -8,7 +8,7 @@ from typing import Any, Final, Self, TypedDict
 
 from omnigraphdb.catalog.diff.steps import Step
 from omnigraphdb.catalog.values import spell_wire
-from omnigraphdb.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, count_of, spell_moment
+from omnigraphdb.display import ROWS_SHOWN_MAX, Displayable, Grid, Report, count_of, format_time
 from omnigraphdb.ids import MAIN
 from omnigraphdb.manifest.records import CommitKind, GraphCommit
 from omnigraphdb.recovery.audit import AuditRow, RecoveryKind, TableOutcome
@@ -125,7 +125,7 @@ class Commit(Value):
     def __repr__(self) -> str:
         by = "" if self.actor is None else f" by {self.actor}"
         tables = f": {', '.join(self.tables)}" if self.tables else ""
-        return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {spell_moment(self.created_at)}{tables}>"
+        return f"<Commit {self.id} {self.kind} on {self.branch}{by}, {format_time(self.created_at)}{tables}>"
 
 
 def first_line(message: str | None) -> str:
@@ -155,11 +155,11 @@ class OperationStatus(Value):
     created_at: datetime | None = None
 
 
-class Commits(Shown, list[Commit]):
+class Commits(Displayable, list[Commit]):
     """Commits of a history, in their order."""
 
-    def _sheet(self) -> Sheet:
-        return Sheet(title=count_of(len(self), "commit"), grids=(self.grid(),))
+    def _report(self) -> Report:
+        return Report(title=count_of(len(self), "commit"), grids=(self.grid(),))
 
     def grid(self, caption: str = "") -> Grid:
         """Show the commits, each in a row."""
@@ -179,7 +179,7 @@ class Commits(Shown, list[Commit]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MutationResult(Shown, Value):
+class MutationResult(Displayable, Value):
     """The counts and the commit of a mutation; `commit` is None when nothing changed."""
 
     branch: str
@@ -197,12 +197,12 @@ class MutationResult(Shown, Value):
     )
     """Values that `returning` asks for of every row that was written, JSON-shaped."""
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Show the counts, the returned rows, and the commit."""
         changed = (
             f"{count_of(self.affected_nodes, 'node')}, {count_of(self.affected_edges, 'edge')}"
         )
-        return Sheet(
+        return Report(
             title=f"{self.query_name} on {self.branch}: {changed} changed",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed),
             grids=(self.grid(),) if self.columns else (),
@@ -215,7 +215,7 @@ class MutationResult(Shown, Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult(Shown, Value):
+class LoadResult(Displayable, Value):
     """The counts and the commit of a load.
 
     `tables` counts input records by table key, `created` the nodes that it made for its edges.
@@ -245,14 +245,14 @@ class LoadResult(Shown, Value):
         """Input records of all tables."""
         return sum(self.tables.values())
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Show the records of each table, and the commit."""
         facts = {"branch": f"created from {self.base_branch}"} if self.branch_created else {}
         pending = {"pending indexes": list(self.pending_indexes)} if self.pending_indexes else {}
         if self.created:
             facts |= {"created": ", ".join(f"{k}: {n}" for k, n in self.created.items())}
         grid = Grid(columns=("table", "records"), rows=list(self.tables.items()))
-        return Sheet(
+        return Report(
             title=f"{self.mode} on {self.branch}: {count_of(self.total_rows, 'record')}",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
             | facts
@@ -264,7 +264,7 @@ class LoadResult(Shown, Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaApplyResult(Shown, Value):
+class SchemaApplyResult(Displayable, Value):
     """The steps and the commit of a schema change; `commit` is None when there was nothing to change."""
 
     uri: str
@@ -292,10 +292,10 @@ class SchemaApplyResult(Shown, Value):
         """The number of steps that were taken."""
         return len(self.steps)
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Show the steps that were taken, and the commit."""
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
-        return Sheet(
+        return Report(
             title=f"schema apply: {count_of(self.step_count, 'step')}",
             facts=_commit_facts(self.commit, self.actor, replayed=self.replayed)
             | spell_engine(self.engine, self.reason),
@@ -323,6 +323,6 @@ def show_replayed(replayed: bool) -> dict[str, bool]:
     return {"replayed": True} if replayed else {}
 
 
-def view_commit(commit: GraphCommit | None) -> Commit | None:
+def public_commit(commit: GraphCommit | None) -> Commit | None:
     """Return the public view of the commit of a write; None where the write changed nothing."""
     return None if commit is None else Commit.of(commit)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateView(View):
+class GroupView(View):
     """The view of a member of a group: the state that the earlier members leave, which no other writer sees yet."""
 
     ids: GroupIds
@@ -31,7 +31,7 @@ class Prepared(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done(Generic[T]):
+class CompletedWrite(Generic[T]):
     """A write that ended: its outcome, the view it was prepared on, and its published state, if any."""
 
     view: View

@@ -132,7 +132,7 @@ def graph_of(branches: Iterable[pa.Table]) -> CommitGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class CommonAncestors:
     """The lowest common ancestors of two heads, and the commits of the source that the target does not know yet.
 
     `rows` are all ancestors that are known; a plain merge does not decode them.
@@ -152,24 +152,24 @@ class Shared:
         return graph_of([self.rows])
 
 
-def find_shared(manifest: Manifest, source: BranchState, target: BranchState) -> Shared:
+def find_shared(manifest: Manifest, source: BranchState, target: BranchState) -> CommonAncestors:
     """Find the commits that two branches share, by the commit graph alone; both branches have commits."""
     assert source.head is not None, "the source has a commit"
     assert target.head is not None, "the target has a commit"
     left, right = source.ancestors, target.ancestors
     heads = source.head.id, target.head.id
-    parted = part(left, right)
+    parted = find_diverged(left, right)
     if not parted.missing:
         merged_commits = find_merged_commits(left, right)
         rows = pa.concat_tables([left, right])
         lowest = parted.find_plain(*heads)
-        return Shared(
+        return CommonAncestors(
             lowest=lowest or _lowest(rows, heads), merged_commits=merged_commits, rows=rows
         )
     ancestors = _search(manifest, source, target, parted.missing)
     merged_commits = find_merged_commits(pa.concat_tables([left, ancestors]), right)
     rows = pa.concat_tables([left, right, ancestors])
-    return Shared(lowest=_lowest(rows, heads), merged_commits=merged_commits, rows=rows)
+    return CommonAncestors(lowest=_lowest(rows, heads), merged_commits=merged_commits, rows=rows)
 
 
 def _lowest(rows: pa.Table, heads: tuple[CommitId, CommitId]) -> tuple[CommitId, ...]:
@@ -178,7 +178,7 @@ def _lowest(rows: pa.Table, heads: tuple[CommitId, CommitId]) -> tuple[CommitId,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parted:
+class DivergedCommits:
     """The commits that only one of two branches knows, and their parents that the branch they are on does not know."""
 
     own: Commits
@@ -198,11 +198,11 @@ class Parted:
         return None
 
 
-def part(left: pa.Table, right: pa.Table) -> Parted:
+def find_diverged(left: pa.Table, right: pa.Table) -> DivergedCommits:
     """Find the commits that only one of two branches has; only those are decoded, however long the history is."""
     own, other = _only_in(left, right), _only_in(right, left)
     missing = _unknown_parents(own, left) | _unknown_parents(other, right)
-    return Parted(own=own, other=other, missing=frozenset(missing))
+    return DivergedCommits(own=own, other=other, missing=frozenset(missing))
 
 
 def _only_in(rows: pa.Table, others: pa.Table) -> Commits:

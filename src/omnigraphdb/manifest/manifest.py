@@ -51,18 +51,18 @@ class PublishLock(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockReading:
     """A moment by both clocks: the one stands still while a machine sleeps, the other may be set."""
 
     monotonic: float
     wall_us: int
 
     @classmethod
-    def now(cls, runtime: Runtime) -> "Moment":
+    def now(cls, runtime: Runtime) -> "ClockReading":
         """Return the present moment."""
         return cls(runtime.monotonic(), runtime.now_us())
 
-    def seconds_since(self, earlier: "Moment") -> float:
+    def seconds_since(self, earlier: "ClockReading") -> float:
         """Return the seconds since an earlier moment, by the clock that shows more."""
         wall = (self.wall_us - earlier.wall_us) / 1_000_000
         return max(self.monotonic - earlier.monotonic, wall)
@@ -80,7 +80,7 @@ class Heads:
         self._lock = threading.Lock()
         self._newest: OrderedDict[BranchName, BranchState] = OrderedDict()
         self._past: OrderedDict[Hashable, BranchState] = OrderedDict()
-        self._seen: dict[BranchName, Moment] = {}
+        self._seen: dict[BranchName, ClockReading] = {}
         # A fixed set of locks: two branches may share one, and none is ever left over.
         self._locks = tuple(threading.Lock() for _ in range(PUBLISH_LOCKS))
 
@@ -147,13 +147,13 @@ class Heads:
                 self._past.popitem(last=False)
         return state
 
-    def note_seen(self, branch: BranchName, moment: "Moment") -> None:
+    def note_seen(self, branch: BranchName, moment: "ClockReading") -> None:
         """Note the moment at which the cached state was the newest."""
         with self._lock:
             if branch in self._newest:
                 self._seen[branch] = moment
 
-    def seen(self, branch: BranchName) -> "Moment | None":
+    def seen(self, branch: BranchName) -> "ClockReading | None":
         """Give the last moment at which the cached state was known to be the newest."""
         with self._lock:
             return self._seen.get(branch)
@@ -272,12 +272,12 @@ class Manifest:
     def note_head(self, branch: BranchName) -> None:
         """Note that the cached state of a branch is its newest at this moment, where its age is ever asked for."""
         if self.publish_locks is None:
-            self.heads.note_seen(branch, Moment.now(self.runtime))
+            self.heads.note_seen(branch, ClockReading.now(self.runtime))
 
     def head_age(self, branch: BranchName) -> float:
         """Return the seconds since the cached state of a branch was its newest for sure."""
         seen = self.heads.seen(branch)
-        return math.inf if seen is None else Moment.now(self.runtime).seconds_since(seen)
+        return math.inf if seen is None else ClockReading.now(self.runtime).seconds_since(seen)
 
     def find_cached_head(self, branch: BranchName) -> BranchState | None:
         """Give the cached state of main or of a branch, if a swap may start from it without a look at the store.

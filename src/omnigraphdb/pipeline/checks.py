@@ -36,10 +36,10 @@ from omnigraphdb.pipeline.input.splits import (
     Content,
     Loose,
     RowGroups,
-    Several,
-    Shaped,
+    SmallFiles,
     Split,
     TextTable,
+    TypedRows,
     splits_of,
 )
 from omnigraphdb.pipeline.location import StoreLocation
@@ -294,7 +294,7 @@ def _is_costly(content: Content) -> bool:
     """Whether reading again costs more than a scratch file: lines, many small files, slices of row groups."""
     if isinstance(content, RowGroups):
         return content.is_sliced
-    return isinstance(content, Loose | TextTable | Several)
+    return isinstance(content, Loose | TextTable | SmallFiles)
 
 
 def make_id_range(ids: pa.Array) -> IdRange:
@@ -486,7 +486,7 @@ def list_shaped_splits(splits: Sequence[Split], counts: Sequence[SplitCount]) ->
     for count in sorted(counts, key=lambda count: (count.table_key, count.split)):
         split = replace(by_number[count.split], table_key=count.table_key)
         if count.shaped is not None:
-            shaped.append(replace(split, content=Shaped(count.shaped)))
-        elif not isinstance(split.content, Loose | TextTable | Several):
+            shaped.append(replace(split, content=TypedRows(count.shaped)))
+        elif not isinstance(split.content, Loose | TextTable | SmallFiles):
             shaped.append(split)
     return shaped

@@ -34,15 +34,18 @@ class Progress(Value):
     bytes: int | None = None
 
 
-Tell = Callable[[Progress], object]
+OnProgress = Callable[[Progress], object]
 
 
-def tell_nobody(_progress: Progress) -> None:
+def ignore_progress(_progress: Progress) -> None:
     """Stand for a caller who does not want to know."""
 
 
 def track_tables(
-    report: Tell, phase: str, tables: Sequence[_A], count_rows: Callable[[_A], int] | None = None
+    report: OnProgress,
+    phase: str,
+    tables: Sequence[_A],
+    count_rows: Callable[[_A], int] | None = None,
 ) -> Iterator[_A]:
     """Yield tables one after the other; report before the first table and when the work on each is done."""
     rows = None if count_rows is None else 0

@@ -6,7 +6,7 @@ from functools import reduce
 import pyarrow as pa
 
 from omnigraphdb.pipeline.local import LocalRunner
-from omnigraphdb.pipeline.progress import Progress, Tell
+from omnigraphdb.pipeline.progress import OnProgress, Progress
 from omnigraphdb.pipeline.runner import Runner, Split, Step
 from omnigraphdb.values import dataclass
 
@@ -15,11 +15,11 @@ from omnigraphdb.values import dataclass
 class ReportingRunner:
     """A runner that tells when a step begins, when a part is done in this process, and when all are done.
 
-    An error of `tell` stops the work.
+    An error of `on_progress` stops the work.
     """
 
     runner: Runner
-    tell: Tell
+    on_progress: OnProgress
 
     @property
     def engine(self) -> str:
@@ -33,19 +33,19 @@ class ReportingRunner:
 
     def run(self, step: Step) -> pa.Table:
         """Run a step."""
-        counter = _PartCounter(_begin(step), self.tell)
+        counter = _PartCounter(_begin(step), self.on_progress)
         if isinstance(self.runner, LocalRunner):
             rows = self.runner.with_watch(counter.add).run(step)
         else:
             rows = self.runner.run(step)
-        self.tell(reduce(_add_split, step.splits, _begin(step)))
+        self.on_progress(reduce(_add_split, step.splits, _begin(step)))
         return rows
 
 
 class _PartCounter:
     """Counts the splits that are done; the last one is left to the end of its step, which may have more to do."""
 
-    def __init__(self, progress: Progress, report: Tell) -> None:
+    def __init__(self, progress: Progress, report: OnProgress) -> None:
         self._progress = progress
         self._tell = report
         report(progress)

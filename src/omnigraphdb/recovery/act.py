@@ -32,7 +32,7 @@ from omnigraphdb.storage.values import TableAt
 _log = get_logger(__name__)
 
 
-class Power(StrEnum):
+class RecoveryMode(StrEnum):
     """The permitted actions of a recoverer."""
 
     FORWARD_ONLY = "forward_only"
@@ -55,17 +55,17 @@ class Outcome(StrEnum):
         return self in (Outcome.ROLLED_FORWARD, Outcome.ROLLED_BACK, Outcome.DISCARDED)
 
 
-def act(operation: GatheredOperation, power: Power) -> Outcome:
+def act(operation: GatheredOperation, power: RecoveryMode) -> Outcome:
     """Carry out the decision on an operation, as far as the power allows."""
     match decide(operation.facts):
         case Decision.ABORT:
-            if power is Power.FULL:
+            if power is RecoveryMode.FULL:
                 raise _make_abort_error(operation)
             return Outcome.DEFERRED
         case Decision.ROLL_FORWARD:
             return Outcome.ROLLED_FORWARD if roll_forward(operation) else Outcome.DEFERRED
         case Decision.ROLL_BACK:
-            if power is Power.FORWARD_ONLY:
+            if power is RecoveryMode.FORWARD_ONLY:
                 return Outcome.DEFERRED
             roll_back(operation)
             return Outcome.ROLLED_BACK

@@ -4,7 +4,7 @@ from dataclasses import field
 
 from omnigraphdb.commit.locks import HeldLocks
 from omnigraphdb.commit.protocol import Committer
-from omnigraphdb.commit.sidecar import Decided, Recorded, Sidecar
+from omnigraphdb.commit.sidecar import Decided, RecordedDecision, Sidecar
 from omnigraphdb.commit.sidecars import operation_of
 from omnigraphdb.errors import NotFound, OmniError, RecoveryRequired, SidecarUnreadable
 from omnigraphdb.ids import MAIN, BranchName, CommitId, OperationId
@@ -53,7 +53,7 @@ def discard_operation(
         left = _leaves(committer, audit, sidecar, held_locks)
         held_locks.require(f"the discarding of {operation_id}")
         # A recoverer that comes when this process is dead completes the discarding instead of the operation.
-        committer.sidecars.record(sidecar.decided(Recorded(decision=Decided.DISCARD)))
+        committer.sidecars.record(sidecar.decided(RecordedDecision(decision=Decided.DISCARD)))
         return _record_discard(committer, audit, operation_id, sidecar, left, held_locks)
 
 

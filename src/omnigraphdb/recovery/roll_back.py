@@ -13,7 +13,7 @@ from omnigraphdb.commit.plan import TableWrite
 from omnigraphdb.commit.sidecar import (
     Decided,
     Pin,
-    Recorded,
+    RecordedDecision,
     Registration,
     TableOutcome,
     WriterKind,
@@ -62,13 +62,14 @@ def _list_moved(operation: GatheredOperation) -> Iterator[Observed]:
 # ---- the decision
 
 
-def _record_decision(operation: GatheredOperation) -> tuple[GatheredOperation, Recorded]:
+def _record_decision(operation: GatheredOperation) -> tuple[GatheredOperation, RecordedDecision]:
     """Record the decision and the outcomes that it undoes, before the first destructive act."""
     recorded = operation.sidecar.recorded
     if recorded is not None and (recorded.outcomes or recorded.restored):
         return operation, recorded
     return _record_restored(
-        operation, Recorded(decision=Decided.ROLL_BACK, outcomes=tuple(_outcomes(operation)))
+        operation,
+        RecordedDecision(decision=Decided.ROLL_BACK, outcomes=tuple(_outcomes(operation))),
     )
 
 
@@ -80,8 +81,8 @@ def _outcomes(operation: GatheredOperation) -> Iterator[TableOutcome]:
 
 
 def _record_restored(
-    operation: GatheredOperation, recorded: Recorded
-) -> tuple[GatheredOperation, Recorded]:
+    operation: GatheredOperation, recorded: RecordedDecision
+) -> tuple[GatheredOperation, RecordedDecision]:
     sidecar = operation.sidecar.decided(recorded)
     if sidecar != operation.sidecar:
         operation.require_locks()
@@ -111,8 +112,8 @@ def _may_write_late(operation: GatheredOperation, pin: Pin) -> bool:
 
 
 def _restore_moved(
-    operation: GatheredOperation, recorded: Recorded
-) -> tuple[GatheredOperation, Recorded]:
+    operation: GatheredOperation, recorded: RecordedDecision
+) -> tuple[GatheredOperation, RecordedDecision]:
     """Restore the tables that moved or could still move; each restore is recorded before the next begins."""
     for seen in (*_list_moved(operation), *_list_still_movable(operation)):
         if seen.is_fork and not _may_write_late(operation, seen.pin):
@@ -172,7 +173,7 @@ def _first_write(operation: GatheredOperation, pin: Pin) -> TableWrite:
     return TableWrite(table_key=pin.table_key, base=base, strict=False, fork=pin.table_branch)
 
 
-def _repin(operation: GatheredOperation, recorded: Recorded) -> CommitId:
+def _repin(operation: GatheredOperation, recorded: RecordedDecision) -> CommitId:
     """Publish the restored versions, unless an earlier recoverer did."""
     pins = operation.snapshot.pins
     versions_to_pin = {

@@ -14,7 +14,7 @@ from omnigraphdb.limits import CONTRACT_ROUNDS_MAX, CONTRACT_WAIT_SECONDS
 from omnigraphdb.logs import get_logger
 from omnigraphdb.manifest.accepted_schema import make_unplaced_error
 from omnigraphdb.manifest.names import SCHEMA_APPLY_LOCK
-from omnigraphdb.recovery.act import Outcome, Power, act
+from omnigraphdb.recovery.act import Outcome, RecoveryMode, act
 from omnigraphdb.recovery.audit import Audit, RecoveryKind
 from omnigraphdb.recovery.classify import Decision, decide
 from omnigraphdb.recovery.gather import gather
@@ -59,7 +59,7 @@ class Recovery:
         Operations in `own` are rolled back as well: their caller got a success, and could not explain why the next
         write is refused.
         """
-        return self._recover_each(Power.FORWARD_ONLY, wait=False)
+        return self._recover_each(RecoveryMode.FORWARD_ONLY, wait=False)
 
     def note_own_failure(self, error: OmniError) -> None:
         """Note the operation of maintenance that failed after an acknowledged write, so that the next heal ends it."""
@@ -69,15 +69,15 @@ class Recovery:
     def refresh(self) -> tuple[Outcome, ...]:
         """Roll forward complete operations; waits for live writers first."""
         self._reconcile_schema_files()
-        return self._recover_each(Power.FORWARD_ONLY, wait=True)
+        return self._recover_each(RecoveryMode.FORWARD_ONLY, wait=True)
 
     def recover_all(self) -> tuple[Outcome, ...]:
         """Roll every operation of a dead writer forward or back; holding all locks of an operation proves its writer dead."""
-        return self._recover_each(Power.FULL, wait=False)
+        return self._recover_each(RecoveryMode.FULL, wait=False)
 
     def recover_operation(self, sidecar: Sidecar) -> Outcome:
         """Roll one operation forward or back; waits for its writer first, if that is alive."""
-        return self._recover_one(sidecar, Power.FULL, wait=True)
+        return self._recover_one(sidecar, RecoveryMode.FULL, wait=True)
 
     def sweep(self) -> tuple[Outcome, ...]:
         """Recover everything at a read-write open, schema files and the schema lock included."""
@@ -136,7 +136,7 @@ class Recovery:
     def _recover_refused(self, operation_id: OperationId, held_locks: HeldLocks) -> Outcome:
         sidecar = self.committer.sidecars.find(operation_id)
         if sidecar is not None:
-            return self._recover_locked(sidecar, held_locks, Power.FULL)
+            return self._recover_locked(sidecar, held_locks, RecoveryMode.FULL)
         kinds = {row.operation_id: row.kind for row in self.audit.rows()}
         is_completed = kinds.get(operation_id) is RecoveryKind.ROLLED_FORWARD
         return Outcome.ROLLED_FORWARD if is_completed else Outcome.GONE
@@ -168,14 +168,14 @@ class Recovery:
 
     # ---- each pending operation
 
-    def _recover_each(self, power: Power, *, wait: bool) -> tuple[Outcome, ...]:
+    def _recover_each(self, power: RecoveryMode, *, wait: bool) -> tuple[Outcome, ...]:
         """Recover pending operations, oldest first; each is gathered anew, because the one before may move its pins."""
         pending = self.committer.sidecars.pending()
         if pending:
             fail(Failpoint.SWEEP_LISTED)
         return tuple(
             self._recover_own(sidecar)
-            if power is Power.FORWARD_ONLY and sidecar.operation_id in self.own
+            if power is RecoveryMode.FORWARD_ONLY and sidecar.operation_id in self.own
             else self._recover_one(sidecar, power, wait=wait)
             for sidecar in pending
         )
@@ -183,7 +183,7 @@ class Recovery:
     def _recover_own(self, sidecar: Sidecar) -> Outcome:
         """Recover an operation in `own`; a failure is only logged, because the operation blocks its own tables only."""
         try:
-            outcome = self._recover_one(sidecar, Power.FULL, wait=False)
+            outcome = self._recover_one(sidecar, RecoveryMode.FULL, wait=False)
         except OmniError as error:
             _log.warning("recovery.own_kept", operation=sidecar.operation_id, reason=str(error))
             return Outcome.DEFERRED
@@ -191,14 +191,16 @@ class Recovery:
             self.own.discard(sidecar.operation_id)
         return outcome
 
-    def _recover_one(self, sidecar: Sidecar, power: Power, *, wait: bool) -> Outcome:
+    def _recover_one(self, sidecar: Sidecar, power: RecoveryMode, *, wait: bool) -> Outcome:
         if wait:
             with self.committer.locks.acquire(sidecar.lock_keys, _activity(sidecar)) as held_locks:
                 return self._recover_locked(sidecar, held_locks, power)
         with self.committer.locks.try_acquire(sidecar.lock_keys, _activity(sidecar)) as tried:
             return Outcome.ALIVE if tried is None else self._recover_locked(sidecar, tried, power)
 
-    def _recover_locked(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
+    def _recover_locked(
+        self, sidecar: Sidecar, held_locks: HeldLocks, power: RecoveryMode
+    ) -> Outcome:
         """Recover one operation whose locks are all held; retries once when another writer won a race."""
         try:
             return self._gather_and_act(sidecar, held_locks, power)
@@ -206,7 +208,9 @@ class Recovery:
             _log.warning("recovery.lost_race", operation=sidecar.operation_id, reason=str(error))
         return self._gather_and_act(sidecar, held_locks, power)
 
-    def _gather_and_act(self, sidecar: Sidecar, held_locks: HeldLocks, power: Power) -> Outcome:
+    def _gather_and_act(
+        self, sidecar: Sidecar, held_locks: HeldLocks, power: RecoveryMode
+    ) -> Outcome:
         fresh = self.committer.sidecars.find(sidecar.operation_id)
         if fresh is None:
             return Outcome.GONE

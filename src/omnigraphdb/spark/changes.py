@@ -31,7 +31,7 @@ from omnigraphdb.spark.options import (
     parse_switch,
     refuse_advised,
     require_options,
-    tell_briefly,
+    shorten_traceback,
     yield_from_task,
 )
 from omnigraphdb.spark_jobs.change_frames import FeedPart, cut_feed, make_feed_schema
@@ -57,7 +57,7 @@ AFTER: Final = "after"
 class ChangeSource(Sealed, DataSource):
     """A data source of the changes of each commit of a branch, oldest first."""
 
-    @tell_briefly
+    @shorten_traceback
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
         refuse_advised(options, ADVICE, NAME)
@@ -80,7 +80,7 @@ class ChangeSource(Sealed, DataSource):
         """Return the schema: one row for each entity that a commit changed."""
         return make_feed_schema()
 
-    @tell_briefly
+    @shorten_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         """Name the ways to read changes at once: this format streams."""
         raise UserInputError(
@@ -88,12 +88,12 @@ class ChangeSource(Sealed, DataSource):
             hint="use readStream with trigger(availableNow=True), or graph.changes()",
         )
 
-    @tell_briefly
+    @shorten_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Name the format that writes."""
         raise _refuse_write()
 
-    @tell_briefly
+    @shorten_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Name the format that writes."""
         raise _refuse_write()
@@ -173,14 +173,14 @@ class FeedReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the number of changes that fill a batch."""
         return ReadMaxRows(self.feed.limit)
 
-    @tell_briefly
+    @shorten_traceback
     def prepareForTriggerAvailableNow(self) -> None:
         """End the stream at the commit that is the head now."""
         self.last = ""
         for block in self.feed.read(self.feed.since):
             self.last = block.commit.id
 
-    @tell_briefly
+    @shorten_traceback
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """End the next batch with the commit that brings it to its limit, or with the last commit."""
         rows_left = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -196,7 +196,7 @@ class FeedReader(Sealed, DataSourceStreamReader, SupportsTriggerAvailableNow):
                     break
         return {AFTER: end}
 
-    @tell_briefly
+    @shorten_traceback
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """Cut a batch into partitions, the commits in their order."""
         return [FeedPartition(part) for part in self.feed.cut(start[AFTER], end[AFTER])]

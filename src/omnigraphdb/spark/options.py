@@ -71,7 +71,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def tell_briefly(method: Callable[_P, _R]) -> Callable[_P, _R]:
+def shorten_traceback(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Let an error of ours leave a method with its hint and without our frames: Spark shows the whole traceback."""
 
     @wraps(method)
@@ -85,9 +85,9 @@ def tell_briefly(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def tell_from_task(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a method that runs on an executor as `tell_briefly` does; an error that may be due to its host names it."""
+    """Decorate a method that runs on an executor as `shorten_traceback` does; an error that may be due to its host names it."""
 
-    @tell_briefly
+    @shorten_traceback
     @wraps(method)
     def act(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:

@@ -13,14 +13,14 @@ from pyspark.sql.types import StructType
 
 from omnigraphdb.errors import KeyConflict, NotFound, UserInputError
 from omnigraphdb.ids import LoadMode
-from omnigraphdb.pipeline.rows_ahead import WriteTarget
+from omnigraphdb.pipeline.early_writes import WriteTarget
 from omnigraphdb.spark.options import (
     MOMENTS,
     READ_ONLY,
     SourceOptions,
     open_at,
     refuse_others,
-    tell_briefly,
+    shorten_traceback,
     tell_from_task,
 )
 from omnigraphdb.spark.streams import QUERY_ID, MicroBatch, read_planned_at
@@ -157,12 +157,12 @@ class BatchWriter(Sealed, DataSourceArrowWriter):
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
 
-    @tell_briefly
+    @shorten_traceback
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Load the rows of all tasks in one commit."""
         self.target.publish(_list_tasks(messages), self.batch_id)
 
-    @tell_briefly
+    @shorten_traceback
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the scratch files; nothing becomes visible."""
         self.target.area.remove(_list_tasks(messages))
@@ -180,7 +180,7 @@ class StreamWriter(Sealed, DataSourceStreamArrowWriter):
         """Write the rows of a task to scratch files."""
         return self.target.spill(iterator)
 
-    @tell_briefly
+    @shorten_traceback
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Load the rows of all tasks in one commit, unless an earlier try did."""
         tasks = _list_tasks(messages)
@@ -197,7 +197,7 @@ class StreamWriter(Sealed, DataSourceStreamArrowWriter):
         )
         self.target.publish(tasks, batch.id, batch)
 
-    @tell_briefly
+    @shorten_traceback
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the scratch files; nothing becomes visible."""
         self.target.area.remove(_list_tasks(messages))

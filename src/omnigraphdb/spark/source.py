@@ -21,7 +21,7 @@ from omnigraphdb.spark.options import (
     parse_count,
     parse_options,
     refuse_others,
-    tell_briefly,
+    shorten_traceback,
     yield_from_task,
 )
 from omnigraphdb.spark.sink import BatchWriter, StreamWriter, make_write
@@ -46,7 +46,7 @@ class GraphSource(Sealed, DataSource):
     The table version is pinned when `load()` is called: Spark keeps this object and uses it again for every action.
     """
 
-    @tell_briefly
+    @shorten_traceback
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
         self.parsed: SourceOptions = parse_options(self.options)
@@ -65,12 +65,12 @@ class GraphSource(Sealed, DataSource):
             self.pin = pin_source(self.parsed)
         return self.pin
 
-    @tell_briefly
+    @shorten_traceback
     def schema(self) -> StructType:
         """Return the columns of the type, or the columns that option `columns` names."""
         return spark_schema(self._pin().table.schema, self.parsed.columns, self.parsed.forms)
 
-    @tell_briefly
+    @shorten_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of exactly the columns of a schema."""
         refuse_others(self.options, WRITE_ONLY, "read")
@@ -81,7 +81,7 @@ class GraphSource(Sealed, DataSource):
         table_part = TablePart(table=pin.table, filter=pin.filter, columns=columns, forms=forms)
         return TableReader(table_part, rows_max)
 
-    @tell_briefly
+    @shorten_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Name the format that streams: rows of a type have no order in which they arrive."""
         raise UserInputError(
@@ -89,13 +89,13 @@ class GraphSource(Sealed, DataSource):
             hint="stream what changes with readStream.format('omnigraph-changes'), option 'types'",
         )
 
-    @tell_briefly
+    @shorten_traceback
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make a writer of one commit."""
         write = make_write(self.parsed, schema, self.options, overwrite=overwrite)
         return BatchWriter(write, self.options.get("batch"))
 
-    @tell_briefly
+    @shorten_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """Make a writer of one commit for every micro-batch."""
         write = make_write(self.parsed, schema, self.options, overwrite=overwrite)
@@ -128,7 +128,7 @@ class TableReader(Sealed, DataSourceReader):
     def __init__(self, table_part: TablePart, rows_max: int) -> None:
         self.whole, self.rows_max = table_part, rows_max
 
-    @tell_briefly
+    @shorten_traceback
     def partitions(self) -> list[InputPartition]:
         """Cut the table into groups of fragments; an empty table has one partition that reads nothing."""
         parts = cut_parts(self.whole, self.rows_max) or [self.whole]

@@ -26,7 +26,7 @@ from omnigraphdb.engine.history.change_rows import (
     batch_feed,
 )
 from omnigraphdb.engine.history.changes import Change
-from omnigraphdb.engine.history.compare import TablePair, Wanted, compare_pair
+from omnigraphdb.engine.history.compare import ChangeFilter, TablePair, compare_pair
 from omnigraphdb.engine.history.diff_steps import list_bucket_changes, pair_sides
 from omnigraphdb.engine.history.feed import FeedStep
 from omnigraphdb.errors import TableNotFound
@@ -61,7 +61,7 @@ Batches = Iterator[pa.RecordBatch]
 def diff_frame(
     location: StoreLocation,
     pairs: Sequence[TablePair],
-    change_filter: Wanted,
+    change_filter: ChangeFilter,
     spark: Any,
     *,
     rows_max: int = PARTITION_ROWS,
@@ -74,7 +74,7 @@ def diff_frame(
 def feed_frame(
     location: StoreLocation,
     steps: Sequence[FeedStep],
-    change_filter: Wanted,
+    change_filter: ChangeFilter,
     spark: Any,
     *,
     rows_max: int = PARTITION_ROWS,
@@ -100,7 +100,7 @@ def _make_schema(schema: pa.Schema) -> StructType:
 def cut_feed(
     location: StoreLocation,
     steps: Sequence[FeedStep],
-    change_filter: Wanted,
+    change_filter: ChangeFilter,
     changes: int,
     *,
     rows_max: int = PARTITION_ROWS,
@@ -154,7 +154,7 @@ class PairRead:
     """A table to compare, between two states or before and after a commit of the feed."""
 
     pair: TablePair
-    wanted: Wanted
+    wanted: ChangeFilter
     step: FeedStep | None = None
 
     def read(self, tables: Tables) -> Batches:

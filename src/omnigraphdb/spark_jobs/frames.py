@@ -12,11 +12,11 @@ from omnigraphdb.engine.write.heartbeat import remove_heartbeat, scratch_area, w
 from omnigraphdb.engine.write.load import change_kind
 from omnigraphdb.ids import LoadMode, OperationId
 from omnigraphdb.limits import SPLIT_ROWS
+from omnigraphdb.pipeline.early_writes import EarlyWriter, WriteTarget
 from omnigraphdb.pipeline.input.read import pack_frame
 from omnigraphdb.pipeline.input.sources import SpilledFrame
-from omnigraphdb.pipeline.input.splits import Portion, Spilled
+from omnigraphdb.pipeline.input.splits import Spilled, SplitDraft
 from omnigraphdb.pipeline.location import StoreLocation
-from omnigraphdb.pipeline.rows_ahead import RowsAhead, WriteTarget
 from omnigraphdb.runtime import SYSTEM
 from omnigraphdb.spark_jobs.bridge import arrow_schema, decimals_to_integers
 from omnigraphdb.spark_jobs.runner import collect_job
@@ -45,7 +45,7 @@ Batches = Iterator[pa.RecordBatch]
 # ---- a frame that a load is given
 
 
-def spill_frame(frame: Any, location: StoreLocation, area: str) -> Sequence[Portion]:
+def spill_frame(frame: Any, location: StoreLocation, area: str) -> Sequence[SplitDraft]:
     """Write the rows of a frame to scratch files; one portion for each file, in the order of the frame.
 
     A frame without rows gives one portion that has its columns: it empties a table that it replaces.
@@ -59,7 +59,7 @@ def spill_frame(frame: Any, location: StoreLocation, area: str) -> Sequence[Port
     if not files:
         path = f"{area}/none-{SYSTEM.new_id()}.lance"
         return [_spill_no_rows(frame.schema, path, location.store())]
-    return [Portion(Spilled(file["path"]), file["bytes"], file["rows"]) for file in files]
+    return [SplitDraft(Spilled(file["path"]), file["bytes"], file["rows"]) for file in files]
 
 
 def _make_spill_task(location: StoreLocation, area: str) -> Callable[[Batches], Batches]:
@@ -103,9 +103,9 @@ def _gather_batches(batches: Batches) -> Iterator[pa.Table]:
         yield decimals_to_integers(pa.Table.from_batches(gathered))
 
 
-def _spill_no_rows(schema: StructType, path: str, store: Store) -> Portion:
+def _spill_no_rows(schema: StructType, path: str, store: Store) -> SplitDraft:
     store.scratch.write(path, pack_frame(decimals_to_integers(arrow_schema(schema).empty_table())))
-    return Portion(Spilled(path), 0, 0)
+    return SplitDraft(Spilled(path), 0, 0)
 
 
 # ---- a frame that the data source writes
@@ -117,7 +117,7 @@ class SpilledTask:
 
     partition: int
     operation: OperationId
-    portions: tuple[Portion, ...]
+    portions: tuple[SplitDraft, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class SpillArea:
 
     location: StoreLocation
     operation: OperationId
-    ahead: RowsAhead | None = None
+    ahead: EarlyWriter | None = None
     """The writer that checks and writes rows; None when the load does that, because the branch does not exist yet."""
 
     @classmethod
@@ -140,14 +140,14 @@ class SpillArea:
         area = scratch_area(operation)
         kind = change_kind(mode)
         return cls(
-            location, operation, RowsAhead(target=target, kind=kind, seed=operation, area=area)
+            location, operation, EarlyWriter(target=target, kind=kind, seed=operation, area=area)
         )
 
     def spill(self, batches: Batches) -> SpilledTask:
         """Check and write the rows of the running task; nothing becomes visible."""
         partition, attempt = _identify_task()
         objects = self.location.store().objects
-        portions: list[Portion] = []
+        portions: list[SplitDraft] = []
         for index, rows in enumerate(_gather_batches(batches)):
             # If this write never ends, cleanup finds its files through the heartbeat.
             write_heartbeat(objects, self.operation, SYSTEM)
@@ -158,10 +158,10 @@ class SpillArea:
         freeze_loaded_objects()
         return SpilledTask(partition=partition, operation=self.operation, portions=tuple(portions))
 
-    def _spill_unchecked(self, rows: pa.Table, name: str) -> Portion:
+    def _spill_unchecked(self, rows: pa.Table, name: str) -> SplitDraft:
         path = f"{scratch_area(self.operation)}/{name}.lance"
         self.location.store().scratch.write(path, rows)
-        return Portion(Spilled(path), rows.nbytes, rows.num_rows)
+        return SplitDraft(Spilled(path), rows.nbytes, rows.num_rows)
 
     def collect(self, tasks: Sequence[SpilledTask], columns: StructType) -> SpilledFrame:
         """Put the files of all tasks in the order of their partitions; without any row, write the columns."""
@@ -172,7 +172,7 @@ class SpillArea:
         target = self.ahead.target
         return SpilledFrame(portions, target.schema_hash, target.incarnation)
 
-    def _spill_columns(self, columns: StructType) -> Portion:
+    def _spill_columns(self, columns: StructType) -> SplitDraft:
         store = self.location.store()
         write_heartbeat(store.objects, self.operation, SYSTEM)
         return _spill_no_rows(columns, f"{scratch_area(self.operation)}/none.lance", store)

@@ -10,7 +10,7 @@ from omnigraphdb.limits import INDEX_CACHE_BYTES, MANIFEST_CACHE_BYTES, METADATA
 from omnigraphdb.runtime import SYSTEM, Runtime
 from omnigraphdb.storage.counters import Cost
 from omnigraphdb.storage.lance import branches
-from omnigraphdb.storage.lance.datasets import Costing, Datasets
+from omnigraphdb.storage.lance.datasets import CostLabels, Datasets
 from omnigraphdb.storage.lance.rows import LanceRows
 from omnigraphdb.storage.lance.tables import LanceTables
 from omnigraphdb.storage.lance.unofficial.addresses import relocate_branch
@@ -89,7 +89,7 @@ def open_store(
         index_cache_size_bytes=0, metadata_cache_size_bytes=MANIFEST_CACHE_BYTES
     )
     drafts = _open_drafts(root, objects, conditions, runtime) if unofficial else None
-    counted = Costing(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
+    counted = CostLabels(opens=Cost.MANIFEST_OPENS, probes=Cost.MANIFEST_PROBES)
     # A process that removes versions of the manifest leaves a mark first.
     internal = Datasets(
         root,

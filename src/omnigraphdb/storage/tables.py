@@ -255,15 +255,17 @@ class Tables(Protocol):
         """Open one version; a version opened before costs nothing."""
         ...
 
-    def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
+    def read_attached_file(
+        self, path: str, name: str, *, mapped: bool = False
+    ) -> memoryview | None:
         """Read a file beside a table that is not a part of it, or map a large one; None when it does not exist."""
         ...
 
-    def write_beside(self, path: str, name: str, data: bytes) -> None:
+    def write_attached_file(self, path: str, name: str, data: bytes) -> None:
         """Keep a file beside a table, instead of an earlier one; it goes with the table."""
         ...
 
-    def delete_beside(self, path: str, name: str) -> None:
+    def delete_attached_file(self, path: str, name: str) -> None:
         """Remove a file that is kept beside a table, if there is one."""
         ...
 

@@ -311,6 +311,6 @@ def test_a_load_keeps_within_the_bound_of_its_process(
             graph._engine,
             rows(random.Random(3)),
             mode="append",
-            choose=lambda _: loading._choose_beside_spark(),
+            choose_runner=lambda _: loading._choose_beside_spark(),
         )
     assert len(files(tmp_path / "g")) == stored

@@ -311,7 +311,10 @@ def test_a_hard_drop_whose_workers_die_is_taken_back(tmp_path: Path) -> None:
         source = schema_of(DOCS.replace("  x: I32?", ""))
         with pytest.raises(RecoveryRequired, match="step 'rewrite' failed on Spark: it died"):
             apply_schema(
-                graph._engine, source, allow_data_loss=True, choose=by_runner(BrokenRunner(1))
+                graph._engine,
+                source,
+                allow_data_loss=True,
+                choose_runner=by_runner(BrokenRunner(1)),
             )
     with omnigraphdb.open(tmp_path / "g") as again:
         assert again.table("Doc").to_pylist() == before

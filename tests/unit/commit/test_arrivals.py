@@ -2,7 +2,7 @@
 
 import threading
 
-from omnigraphdb.commit.arrivals import Arrivals
+from omnigraphdb.commit.arrivals import PreparingWriters
 from omnigraphdb.ids import MAIN, BranchName
 from omnigraphdb.runtime import SystemRuntime
 
@@ -19,7 +19,7 @@ class SteppedRuntime(SystemRuntime):
         return self.seconds
 
 
-def waits(arrivals: Arrivals, seconds_max: float, branch: BranchName = MAIN) -> bool:
+def waits(arrivals: PreparingWriters, seconds_max: float, branch: BranchName = MAIN) -> bool:
     """Whether a wait lasts until somebody ends it."""
     thread = threading.Thread(target=arrivals.wait, args=(branch, seconds_max), daemon=True)
     thread.start()
@@ -28,7 +28,7 @@ def waits(arrivals: Arrivals, seconds_max: float, branch: BranchName = MAIN) -> 
 
 
 def test_nobody_is_waited_for_when_nobody_prepares() -> None:
-    arrivals = Arrivals(SystemRuntime())
+    arrivals = PreparingWriters(SystemRuntime())
     assert not waits(arrivals, LONG)
     with arrivals.announce(MAIN):
         pass
@@ -36,7 +36,7 @@ def test_nobody_is_waited_for_when_nobody_prepares() -> None:
 
 
 def test_a_writer_that_prepares_is_waited_for_until_it_stands_in_the_queue() -> None:
-    arrivals = Arrivals(SystemRuntime())
+    arrivals = PreparingWriters(SystemRuntime())
     waiter = threading.Thread(target=arrivals.wait, args=(MAIN, LONG), daemon=True)
     with arrivals.announce(MAIN) as tell_first, arrivals.announce(MAIN) as tell_second:
         waiter.start()
@@ -49,7 +49,7 @@ def test_a_writer_that_prepares_is_waited_for_until_it_stands_in_the_queue() -> 
 
 
 def test_a_writer_that_fails_before_it_is_ready_keeps_nobody() -> None:
-    arrivals = Arrivals(SystemRuntime())
+    arrivals = PreparingWriters(SystemRuntime())
     waiter = threading.Thread(target=arrivals.wait, args=(MAIN, LONG), daemon=True)
     try:
         with arrivals.announce(MAIN):
@@ -61,14 +61,14 @@ def test_a_writer_that_fails_before_it_is_ready_keeps_nobody() -> None:
 
 
 def test_a_writer_of_another_branch_is_not_waited_for() -> None:
-    arrivals = Arrivals(SystemRuntime())
+    arrivals = PreparingWriters(SystemRuntime())
     with arrivals.announce(OTHER):
         assert not waits(arrivals, LONG)
 
 
 def test_a_wait_ends_and_whoever_prepares_for_longer_is_not_waited_for_again() -> None:
     runtime = SteppedRuntime()
-    arrivals = Arrivals(runtime)
+    arrivals = PreparingWriters(runtime)
     with arrivals.announce(MAIN):
         assert not waits(arrivals, 0.01)
         assert waits(arrivals, 2.0)

@@ -14,7 +14,7 @@ from omnigraphdb.commit.sidecar import (
     Mode,
     Pin,
     PointerUpdate,
-    Recorded,
+    RecordedDecision,
     Registration,
     Sidecar,
     TableOutcome,
@@ -48,7 +48,7 @@ pins = st.builds(
     token=st.none() | texts,
 )
 recorded = st.builds(
-    Recorded,
+    RecordedDecision,
     decision=st.just(Decided.ROLL_BACK),
     outcomes=st.lists(
         st.builds(TableOutcome, table_key=keys, from_version=versions, to_version=versions),
@@ -180,7 +180,7 @@ def test_each_version_means_what_it_meant(
 
 def test_a_decision_makes_older_releases_refuse_the_file() -> None:
     old = decode(sidecar_path(ID), body(1))
-    decided = old.decided(Recorded(decision=Decided.ROLL_BACK))
+    decided = old.decided(RecordedDecision(decision=Decided.ROLL_BACK))
     assert json.loads(encode(decided, ROOT))["schema_version"] == 3
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraphdb.ids import CommitId
-from omnigraphdb.manifest.ancestry import CommitGraph, parents_of, part
+from omnigraphdb.manifest.ancestry import CommitGraph, find_diverged, parents_of
 from omnigraphdb.manifest.merged import (
     ancestor_rows,
     commit_rows,
@@ -148,7 +148,7 @@ def test_what_is_found_plainly_is_what_a_walk_over_everything_finds(
     commits: Commits, data: st.DataObject
 ) -> None:
     source, target = (data.draw(st.sampled_from(sorted(commits))) for _ in range(2))
-    parted = part(known_by(commits, source), known_by(commits, target))
+    parted = find_diverged(known_by(commits, source), known_by(commits, target))
     assert not parted.missing
     plain = parted.find_plain(source, target)
     if plain is not None:
@@ -164,7 +164,7 @@ def test_what_both_know_is_not_decoded() -> None:
     broken = pa.array(["not a commit" if key == "a" else None for key in rows[0].to_pylist()])
     column = rows.schema.get_field_index("metadata")
     damaged = rows.set_column(column, "metadata", pc.coalesce(broken, rows["metadata"]))
-    parted = part(damaged, damaged.slice(0, 2))
+    parted = find_diverged(damaged, damaged.slice(0, 2))
     assert parted.find_plain(CommitId("c"), CommitId("b")) == ("b",)
 
 
@@ -172,9 +172,9 @@ def test_a_parent_that_its_own_side_does_not_know_is_missing() -> None:
     """Graphs of earlier releases: a merge did not bring the commits of its source."""
     ours = commit_rows([commit("a", 1), commit("s", 2, "a")])
     theirs = commit_rows([commit("a", 1), commit("t", 2, "a", "s")])
-    assert part(ours, theirs).missing == {"s"}
+    assert find_diverged(ours, theirs).missing == {"s"}
     noted = pa.concat_tables([theirs, lost_rows([CommitId("s")])])
-    assert not part(ours, noted).missing
+    assert not find_diverged(ours, noted).missing
 
 
 # ---- what a merge brings

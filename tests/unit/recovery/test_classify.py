@@ -9,7 +9,7 @@ from omnigraphdb.commit.sidecar import (
     Decided,
     Mode,
     Pin,
-    Recorded,
+    RecordedDecision,
     Registration,
     Sidecar,
     WriterKind,
@@ -194,7 +194,7 @@ def sidecar(
         tables=tuple(one.pin for one in tables),
         registrations=(new,) if registered else (),
         commit_id=CommitId("01HZY8M3D8Q4XT6V5R2N7K9B1D") if version == 3 else None,
-        recorded=None if recorded is None else Recorded(decision=recorded),
+        recorded=None if recorded is None else RecordedDecision(decision=recorded),
         schema_version=version,
     )
 

@@ -60,10 +60,10 @@ class Changes(Handle):
         if spark in (None, False, "auto") and rows <= bound:
             return explain_local(rows, bound)
 
-        from omnigraphdb.api.loading import chooser
+        from omnigraphdb.api.loading import make_runner_choice
         from omnigraphdb.engine.history.feed_steps import compare_commits
 
-        return partial(compare_commits, chooser(engine, spark))
+        return partial(compare_commits, make_runner_choice(engine, spark))
 
     def changes_stream(
         self,

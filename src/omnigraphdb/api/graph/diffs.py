@@ -69,10 +69,10 @@ class Diffs(Handle):
             reason = explain_local(rows, engine.settings.small_work_rows)
             return collect_diff(here, named[0], named[1], file, reason=reason)
 
-        from omnigraphdb.api.loading import chooser
+        from omnigraphdb.api.loading import make_runner_choice
         from omnigraphdb.engine.history.diff_steps import open_diff
 
-        with open_diff(engine, pairs, wanted, chooser(engine, spark)) as (found, choice):
+        with open_diff(engine, pairs, wanted, make_runner_choice(engine, spark)) as (found, choice):
             return collect_diff(
                 found, named[0], named[1], file, engine=choice.engine, reason=choice.reason
             )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraphdb.api.comparisons import Baseline, BaselineStream
     from omnigraphdb.api.reports import ExportReport
     from omnigraphdb.api.types import FileFormat, Spark
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
 
 
 class Exports(Handle):
@@ -65,7 +65,7 @@ class Exports(Handle):
         at: Reference | None = None,
         types: Sequence[str] | None = None,
         spark: "Spark" = None,
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
     ) -> "ExportReport":
         """Write part files, `jsonl` or `parquet`, into a new directory; several at a time, or by Spark's executors.
 
@@ -81,8 +81,8 @@ class Exports(Handle):
 
         snapshot = self.snapshot(branch=branch, at=at)
         place = path_of("directory", directory)
-        with self._job(JobKind.EXPORT, snapshot.branch, self._actor, progress) as tell:
-            runner = runner_of(self._engine, spark, tell)
+        with self._job(JobKind.EXPORT, snapshot.branch, self._actor, progress) as on_progress:
+            runner = runner_of(self._engine, spark, on_progress)
             parts = snapshot.export_files(place, format, types, runner)
         return ExportReport(uri=self.uri, commit=snapshot.commit, engine=runner.engine, parts=parts)
 

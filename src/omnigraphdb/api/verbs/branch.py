@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omnigraphdb.api.comparisons import MergeResult
     from omnigraphdb.api.types import MergeGranularity, SparkChoice
     from omnigraphdb.api.verbs.handle import Handle
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
 
 Scope = Mapping[str, str | None]
 
@@ -246,14 +246,14 @@ def _scope_merge(_graph: "Handle", asked: BranchMerge) -> Scope:
 
 
 def _run_merge(graph: "Handle", asked: BranchMerge, call: Call) -> "MergeResult":
-    from omnigraphdb.api.loading import chooser
+    from omnigraphdb.api.loading import make_runner_choice
     from omnigraphdb.engine.merge.conflicts import parse_conflict_file, raise_with_table
     from omnigraphdb.engine.merge.merge import merge
 
     path = None if asked.rejects is None else path_of("rejects", asked.rejects)
-    keeper = parse_conflict_file(path)
+    sink = parse_conflict_file(path)
     job = graph._job(JobKind.MERGE, asked.into, call.actor, call.progress)
-    with raise_with_table(keeper), job as tell:
+    with raise_with_table(sink), job as on_progress:
         result = merge(
             graph._engine,
             asked.source,
@@ -262,9 +262,9 @@ def _run_merge(graph: "Handle", asked: BranchMerge, call: Call) -> "MergeResult"
             options=call.options,
             dry_run=asked.dry_run,
             allow_older_base=asked.allow_older_base,
-            choose=chooser(graph._engine, call.spark, tell),
-            rejects=keeper,
-            tell=tell,
+            choose_runner=make_runner_choice(graph._engine, call.spark, on_progress),
+            rejects=sink,
+            on_progress=on_progress,
         )
     if not asked.delete_branch or asked.dry_run:
         return result
@@ -407,7 +407,7 @@ class BranchVerbs(Calls):
         dry_run: bool = False,
         allow_older_base: bool = False,
         spark: "SparkChoice" = "auto",
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
         message: str | None = None,
         idempotency_key: str | None = None,
         rejects: str | os.PathLike[str] | None = None,

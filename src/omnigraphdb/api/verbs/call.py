@@ -13,7 +13,7 @@ from omnigraphdb.values import dataclass
 
 if TYPE_CHECKING:
     from omnigraphdb.api.types import SparkChoice
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Call:
     """The idempotency key: the request takes effect once."""
     if_commit: str | Commit | None = None
     """The head that the branch must have."""
-    progress: "Tell | None" = None
+    progress: "OnProgress | None" = None
     spark: "SparkChoice" = "auto"
     shows: Callable[[str], bool] | None = None
     """Says of a branch whether the caller may see it; all by default."""

@@ -24,7 +24,7 @@ from omnigraphdb.values import replace
 
 if TYPE_CHECKING:
     from omnigraphdb.pipeline.location import StoreLocation
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
     from omnigraphdb.policy import PolicyChecker
 
 _Found = TypeVar("_Found")
@@ -91,8 +91,8 @@ class Handle(Calls):
         return f"<Graph {self.uri} on {self._branch}{mode}>"
 
     def _job(
-        self, kind: JobKind, branch: str, actor: str | None, progress: "Tell | None"
-    ) -> AbstractContextManager["Tell"]:
+        self, kind: JobKind, branch: str, actor: str | None, progress: "OnProgress | None"
+    ) -> AbstractContextManager["OnProgress"]:
         return self._engine.jobs.keep(kind, branch, actor, listener_of("progress", progress))
 
     def _target(self, branch: str | None, operation: str) -> BranchName:

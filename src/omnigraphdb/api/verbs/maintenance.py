@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from omnigraphdb.api.types import Spark
     from omnigraphdb.api.verbs.handle import Handle
     from omnigraphdb.engine.maintenance.issues import IssueList
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
     from omnigraphdb.storage.tables import Workers
 
 T = TypeVar("T")
@@ -142,8 +142,10 @@ def _run_ensure_indexes(graph: "Handle", asked: IndexesEnsure, call: Call) -> "I
     from omnigraphdb.engine.maintenance.indexes import ensure_indices
 
     target, workers = graph._target(asked.branch, "ensure indices"), _workers(graph, call)
-    with graph._job(JobKind.INDEX, target, call.actor, call.progress) as tell:
-        return ensure_indices(graph._engine, target, actor=call.actor, workers=workers, tell=tell)
+    with graph._job(JobKind.INDEX, target, call.actor, call.progress) as on_progress:
+        return ensure_indices(
+            graph._engine, target, actor=call.actor, workers=workers, on_progress=on_progress
+        )
 
 
 ENSURE_INDEXES = Verb(
@@ -172,8 +174,8 @@ def _run_optimize(graph: "Handle", _asked: Optimize, call: Call) -> "OptimizeRep
     from omnigraphdb.engine.maintenance.optimize import optimize
 
     workers = _workers(graph, call)
-    with graph._job(JobKind.OPTIMIZE, MAIN, call.actor, call.progress) as tell:
-        report = optimize(graph._engine, actor=call.actor, workers=workers, tell=tell)
+    with graph._job(JobKind.OPTIMIZE, MAIN, call.actor, call.progress) as on_progress:
+        report = optimize(graph._engine, actor=call.actor, workers=workers, on_progress=on_progress)
     if workers is None:
         return report
     return replace(report, engine="spark", reason="Spark was asked for")
@@ -212,14 +214,14 @@ class Cleanup:
 def _run_cleanup(graph: "Handle", asked: Cleanup, call: Call) -> "CleanupReport":
     from omnigraphdb.engine.maintenance.cleanup import cleanup
 
-    with graph._job(JobKind.CLEANUP, MAIN, call.actor, call.progress) as tell:
+    with graph._job(JobKind.CLEANUP, MAIN, call.actor, call.progress) as on_progress:
         report = cleanup(
             graph._engine,
             keep=asked.keep,
             older_than=asked.older_than,
             confirm=asked.confirm,
             actor=call.actor,
-            tell=tell,
+            on_progress=on_progress,
         )
     tables = tuple(_hide_branches(table, call.may_show) for table in report.tables)
     return replace(report, tables=tables, manifest=_hide_branches(report.manifest, call.may_show))
@@ -471,7 +473,7 @@ class MaintenanceVerbs(Calls):
         branch: str | None = None,
         actor: str | None = None,
         spark: "Spark" = None,
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
     ) -> "IndexReport":
         """Build every index the schema asks for and that is missing; no row and no history changes.
 
@@ -498,7 +500,7 @@ class MaintenanceVerbs(Calls):
         *,
         actor: str | None = None,
         spark: "Spark" = None,
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
     ) -> "OptimizeReport":
         """Compact the tables of main and bring their indexes up to date; no row and no history changes.
 
@@ -518,7 +520,7 @@ class MaintenanceVerbs(Calls):
         older_than: timedelta | None = None,
         confirm: bool = False,
         actor: str | None = None,
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
     ) -> "CleanupReport":
         """Remove table versions that are neither among the newest `keep` nor were visible within `older_than`.
 

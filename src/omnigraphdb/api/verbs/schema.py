@@ -15,7 +15,7 @@ from omnigraphdb.ids import MAIN
 if TYPE_CHECKING:
     from omnigraphdb.api.types import SparkChoice
     from omnigraphdb.api.verbs.handle import Handle
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
 
 
 @arguments
@@ -58,17 +58,17 @@ def _scope_apply(_graph: "Handle", _asked: SchemaChange) -> Mapping[str, str | N
 
 
 def _run_apply(graph: "Handle", asked: SchemaChange, call: Call) -> SchemaApplyResult:
-    from omnigraphdb.api.loading import chooser
+    from omnigraphdb.api.loading import make_runner_choice
     from omnigraphdb.engine.schema.apply import apply_schema
 
-    with graph._job(JobKind.SCHEMA_APPLY, MAIN, call.actor, call.progress) as tell:
+    with graph._job(JobKind.SCHEMA_APPLY, MAIN, call.actor, call.progress) as on_progress:
         return apply_schema(
             graph._engine,
             asked.schema,
             allow_data_loss=asked.allow_data_loss,
             options=call.options,
-            tell=tell,
-            choose=chooser(graph._engine, call.spark, tell),
+            on_progress=on_progress,
+            choose_runner=make_runner_choice(graph._engine, call.spark, on_progress),
         )
 
 
@@ -116,7 +116,7 @@ class SchemaVerbs(Calls):
         allow_data_loss: bool = False,
         actor: str | None = None,
         spark: "SparkChoice" = "auto",
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | Commit | None = None,

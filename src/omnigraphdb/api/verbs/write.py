@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from omnigraphdb.api import types
     from omnigraphdb.api.types import Source, SparkChoice
     from omnigraphdb.api.verbs.handle import Handle
-    from omnigraphdb.pipeline.progress import Tell
+    from omnigraphdb.pipeline.progress import OnProgress
 
 Scope = Mapping[str, str | None]
 
@@ -119,7 +119,7 @@ def _name_base(asked: Load) -> ids.BranchName | None:
 
 
 def _run_load(graph: "Handle", asked: Load, call: Call) -> LoadResult:
-    from omnigraphdb.api.loading import chooser
+    from omnigraphdb.api.loading import make_runner_choice
     from omnigraphdb.engine.write.load import load
     from omnigraphdb.pipeline.rejects import parse_rejects
 
@@ -129,7 +129,7 @@ def _run_load(graph: "Handle", asked: Load, call: Call) -> LoadResult:
     if asked.append_only:
         # Only a load in steps knows modes per type, and steps need scratch files.
         engine.require_writable("load with append_only")
-    with graph._job(JobKind.LOAD, target, call.actor, call.progress) as tell:
+    with graph._job(JobKind.LOAD, target, call.actor, call.progress) as on_progress:
         return load(
             engine,
             asked.source if asked.type is None else {asked.type: asked.source},
@@ -139,10 +139,12 @@ def _run_load(graph: "Handle", asked: Load, call: Call) -> LoadResult:
             options=call.options,
             allow_empty=asked.allow_empty,
             dry_run=asked.dry_run,
-            choose=chooser(engine, call.spark, tell, in_steps=bool(asked.append_only)),
+            choose_runner=make_runner_choice(
+                engine, call.spark, on_progress, in_steps=bool(asked.append_only)
+            ),
             batch_id=asked.batch_id,
             strict=asked.append_only,
-            tell=tell,
+            on_progress=on_progress,
             rejects=parse_rejects(None if rejects is None else path_of("rejects", rejects)),
             create=asked.create_missing,
         )
@@ -214,7 +216,7 @@ class WriteVerbs(Calls):
         allow_empty: bool = False,
         dry_run: bool = False,
         spark: "SparkChoice" = "auto",
-        progress: "Tell | None" = None,
+        progress: "OnProgress | None" = None,
         batch_id: str | None = None,
         append_only: Sequence[str] = (),
         message: str | None = None,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraphdb.catalog.diff.codes import REGISTRY, Code, Tier
-from omnigraphdb.display import Grid, Sheet, Shown, count_of
+from omnigraphdb.display import Displayable, Grid, Report, count_of
 from omnigraphdb.errors import InternalError, UnsupportedSchemaChange
 from omnigraphdb.ids import TableKey
 from omnigraphdb.values import dataclass
@@ -115,7 +115,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaPlan(Shown, Value):
+class SchemaPlan(Displayable, Value):
     """The steps that turn the accepted schema into the desired one, in order; decided, not done."""
 
     steps: tuple[Step, ...] = ()
@@ -136,11 +136,11 @@ class SchemaPlan(Shown, Value):
         """The number of steps."""
         return len(self.steps)
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Draw the steps in order, and whether all of them can be done."""
         verdict = "supported" if self.supported else "not supported"
         grid = Grid(columns=("step",), rows=[[str(step)] for step in self.steps])
-        return Sheet(
+        return Report(
             title=f"Schema plan: {count_of(self.step_count, 'step')}, {verdict}",
             grids=(grid,) if self.steps else (),
             notes=self.warnings,

@@ -188,7 +188,7 @@ def _rename_columns(group: Columns, names: Mapping[str, str]) -> Columns:
     )
 
 
-def lasts_whole(earlier: Contract, current: Contract) -> bool:
+def is_unchanged_since(earlier: Contract, current: Contract) -> bool:
     """Whether every declaration of an earlier schema is still there, perhaps under another name."""
     current_types = {type_.type_id: type_ for type_ in current.catalog.tables.values()}
     return all(

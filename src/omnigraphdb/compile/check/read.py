@@ -19,9 +19,9 @@ from omnigraphdb.compile.checked import (
     CheckedRead,
     CheckedStage,
     Const,
-    Demand,
     HopBound,
     Nearest,
+    ParameterRule,
     ParamRef,
     Pattern,
     Rrf,
@@ -178,9 +178,9 @@ def add_demands(read: CheckedRead) -> CheckedRead:
     return replace(read, demands=demands) if demands else read
 
 
-def _list_demands(read: CheckedRead) -> tuple[Demand, ...]:
+def _list_demands(read: CheckedRead) -> tuple[ParameterRule, ...]:
     return tuple(
-        Demand(parameter=used, word=word, least=minimum)
+        ParameterRule(parameter=used, word=word, least=minimum)
         for used, word, minimum in _uses(read)
         if isinstance(used, ParamRef)
     )

@@ -38,7 +38,7 @@ versions have its fragment)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class ComparedRows:
     """One side of a comparison: a table, the fragments to read, and the addresses of single rows."""
 
     table: Table | None
@@ -84,7 +84,7 @@ def candidates(
 
 def _find_portions(
     tables: Tables, before: TableAt | None, after: TableAt | None
-) -> tuple[Portion, Portion]:
+) -> tuple[ComparedRows, ComparedRows]:
     left = None if before is None else tables.open(before)
     right = None if after is None else tables.open(after)
     if left is None or right is None:
@@ -96,14 +96,14 @@ def _find_portions(
     )
     lost, gained = find_pruned_rows(left, right, older.pruned, newer.pruned)
     return (
-        Portion(table=left, fragments=older.whole, single=lost),
-        Portion(table=right, fragments=newer.whole, single=gained),
+        ComparedRows(table=left, fragments=older.whole, single=lost),
+        ComparedRows(table=right, fragments=newer.whole, single=gained),
     )
 
 
-def _whole_portion(table: Table | None) -> Portion:
+def _whole_portion(table: Table | None) -> ComparedRows:
     fragments = () if table is None else tuple(fragment.id for fragment in table.fragments())
-    return Portion(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
+    return ComparedRows(table=table, fragments=fragments, single=pa.array([], pa.uint64()))
 
 
 def compare_fragments(
@@ -144,12 +144,12 @@ def _read_deleted_addresses(table: Table, parts: Sequence[FragmentInfo]) -> Any:
     return np.concatenate([np.empty(0, np.uint64), *parts_of])
 
 
-def _read_side(portion: Portion, row_cache: RowCache) -> pa.Table:
+def _read_side(portion: ComparedRows, row_cache: RowCache) -> pa.Table:
     """Read every row of a portion."""
     return pa.concat_tables([_read_single(portion, row_cache), _read_fragments(portion, row_cache)])
 
 
-def _read_single(portion: Portion, row_cache: RowCache) -> pa.Table:
+def _read_single(portion: ComparedRows, row_cache: RowCache) -> pa.Table:
     table, rows = portion.table, portion.single
     if table is None or not len(rows):
         return SIDE.empty_table()
@@ -162,7 +162,7 @@ def _align_single_side(ids: pa.Array, rows: pa.Array, row_ids: pa.Array) -> pa.T
     return pa.table([ids, rows, row_ids, pa.nulls(len(rows), pa.uint64())], schema=SIDE)
 
 
-def _read_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
+def _read_fragments(portion: ComparedRows, row_cache: RowCache) -> pa.Table:
     if portion.table is None or not portion.fragments:
         return SIDE.empty_table()
     names = row_cache.columns(portion.table, portion.rows)
@@ -171,7 +171,7 @@ def _read_fragments(portion: Portion, row_cache: RowCache) -> pa.Table:
     return _add_side(rows)
 
 
-def _read_older_side(portion: Portion, newer: pa.Table, row_cache: RowCache) -> pa.Table:
+def _read_older_side(portion: ComparedRows, newer: pa.Table, row_cache: RowCache) -> pa.Table:
     """Read every row of the older portion; the id of a row whose row id the newer portion has is taken from there.
 
     Single rows lie in fragments that both versions have. Their row ids were assigned before the branches diverged,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from omnigraphdb.engine.history.compare import (
     EVERYTHING,
-    Wanted,
+    ChangeFilter,
     find_steps,
     list_differing_pairs,
 )
@@ -45,8 +45,8 @@ def list_actors(base: BranchState, head: BranchState, shows: Shows) -> tuple[str
 
 
 def find_authored(
-    engine: Engine, base: BranchState, head: BranchState, filters: Wanted, shows: Shows
-) -> Wanted:
+    engine: Engine, base: BranchState, head: BranchState, filters: ChangeFilter, shows: Shows
+) -> ChangeFilter:
     """Name the entities that commits of the requested actors changed; without requested actors nothing is searched."""
     if filters.actors is None:
         return filters

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from omnigraphdb.display import ROWS_SHOWN_MAX, Grid, Sheet, Shown, Toned, spell_cell
+from omnigraphdb.display import ROWS_SHOWN_MAX, ColouredCell, Displayable, Grid, Report, format_cell
 from omnigraphdb.engine.diff.rows import Row
 from omnigraphdb.engine.results import Commit
 from omnigraphdb.ids import EntityKind, Op, TableKey, is_node, type_name
@@ -92,7 +92,7 @@ class DiffStats(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff(Shown):
+class Diff(Displayable):
     """The entities that differ between two states, by table key, then id."""
 
     base: str | None
@@ -138,7 +138,7 @@ class Diff(Shown):
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Tabulate the counts by type, then the changes: old and new values where `images=True` brought them."""
         stats = self.stats
         grids = (
@@ -149,7 +149,7 @@ class Diff(Shown):
                 total=len(self.changes),
             ),
         )
-        return Sheet(
+        return Report(
             title=f"Diff {self.base}..{self.head}: +{stats.inserts} ~{stats.updates} -{stats.deletes}",
             grids=grids if self.changes else (),
         )
@@ -162,10 +162,10 @@ class Diff(Shown):
         ]
 
 
-def _change_row(change: Change) -> tuple[Toned, str, str, str]:
+def _change_row(change: Change) -> tuple[ColouredCell, str, str, str]:
     ends = "" if change.endpoints is None else f"{change.endpoints.src} → {change.endpoints.dst}"
     return (
-        Toned(_SIGNS[change.op], _TONES[change.op]),
+        ColouredCell(_SIGNS[change.op], _TONES[change.op]),
         change.type_name,
         change.id,
         _spell_change(change) or ends,
@@ -176,7 +176,8 @@ def _spell_change(change: Change) -> str:
     values = change.values
     if values:
         return ", ".join(
-            f"{name}: {spell_cell(was)} → {spell_cell(now)}" for name, (was, now) in values.items()
+            f"{name}: {format_cell(was)} → {format_cell(now)}"
+            for name, (was, now) in values.items()
         )
     return ", ".join(change.properties)
 

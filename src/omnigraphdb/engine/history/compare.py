@@ -26,7 +26,7 @@ from omnigraphdb.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ChangeFilter:
     """The filters of a caller for changes; None means all. With `images` the changes carry their rows.
 
     `properties` selects updates of these properties. `actors` selects changes by commits of these actors; `entities` names
@@ -63,7 +63,7 @@ class Wanted:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-EVERYTHING = Wanted()
+EVERYTHING = ChangeFilter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def resolve_state(engine: Engine, reference: At, branch: BranchName) -> BranchSt
 
 
 def list_changes(
-    tables: Tables, base: BranchState, head: BranchState, filters: Wanted = EVERYTHING
+    tables: Tables, base: BranchState, head: BranchState, filters: ChangeFilter = EVERYTHING
 ) -> Iterator[Change]:
     """List changes one after the other; memory holds the ids of one table and a chunk of rows."""
     for _, change in list_changes_from(tables, base, head, filters):
@@ -103,7 +103,7 @@ def list_changes_from(
     tables: Tables,
     base: BranchState,
     head: BranchState,
-    filters: Wanted = EVERYTHING,
+    filters: ChangeFilter = EVERYTHING,
     start: ChangePosition | None = None,
     *,
     nodes_first: bool = False,
@@ -121,7 +121,7 @@ def list_changes_from(
 
 
 def number_pairs(
-    base: BranchState, head: BranchState, filters: Wanted, *, nodes_first: bool
+    base: BranchState, head: BranchState, filters: ChangeFilter, *, nodes_first: bool
 ) -> list[tuple[int, "TablePair"]]:
     """Number the tables of both states, and return the tables that have different versions."""
     pairs = enumerate(_pair_tables(base, head, nodes_first=nodes_first))
@@ -139,7 +139,7 @@ class TablePair:
     manifest_version: int
     """The version at which the later state is visible."""
 
-    def may_differ(self, filters: Wanted) -> bool:
+    def may_differ(self, filters: ChangeFilter) -> bool:
         """Whether the two versions differ and the filters cover their table."""
         before, after = self.before, self.after
         is_same = before is not None and after is not None and before.at == after.at
@@ -152,7 +152,7 @@ class TablePair:
 
 
 def list_differing_pairs(
-    base: BranchState, head: BranchState, filters: Wanted
+    base: BranchState, head: BranchState, filters: ChangeFilter
 ) -> tuple[TablePair, ...]:
     """List the tables that have different versions in two states, by table key."""
     pairs = _pair_tables(base, head, nodes_first=False)
@@ -197,7 +197,7 @@ def _type_id(path: str) -> str:
 
 
 def compare_pair(
-    tables: Tables, pair: TablePair, filters: Wanted, after_id: str | None = None
+    tables: Tables, pair: TablePair, filters: ChangeFilter, after_id: str | None = None
 ) -> Iterator[Change]:
     """List the differences between two versions of a table, by id, from the beginning or after an id."""
     for step, names in find_steps(tables, pair):
@@ -229,10 +229,10 @@ def _drop_up_to(step: Step, after_id: str | None) -> Step:
 
 
 def make_changes(
-    tables: Tables, pair: TablePair, step: Step, names: Sequence[str], filters: Wanted
+    tables: Tables, pair: TablePair, step: Step, names: Sequence[str], filters: ChangeFilter
 ) -> Iterator[Change]:
     """Describe rows that differ between two versions of a table."""
-    step = keep_wanted(step, pair, names, filters)
+    step = filter_changes(step, pair, names, filters)
     moves, before, after = step.moves, pair.before, pair.after
     ops = _find_ops(moves)
     ends = [None] * len(ops) if is_node(pair.key) else _read_ends(tables, before, after, moves)
@@ -257,7 +257,9 @@ def make_changes(
         )
 
 
-def keep_wanted(step: Step, pair: TablePair, names: Sequence[str], filters: Wanted) -> Step:
+def filter_changes(
+    step: Step, pair: TablePair, names: Sequence[str], filters: ChangeFilter
+) -> Step:
     """Keep the rows that the filters select: by operation, by the properties that an update changed, by id."""
     if filters.ops is not None:
         ops = pa.array([op.value for op in filters.ops], pa.string())
@@ -272,7 +274,7 @@ def keep_wanted(step: Step, pair: TablePair, names: Sequence[str], filters: Want
 
 
 def _read_images(
-    tables: Tables, entry: Entry | None, moves: pa.Table, side: str, filters: Wanted
+    tables: Tables, entry: Entry | None, moves: pa.Table, side: str, filters: ChangeFilter
 ) -> list[Row | None]:
     """Read rows as they were or as they are, if the filters ask for images."""
     if entry is None or not filters.images:

@@ -7,10 +7,10 @@ from omnigraphdb.engine.diff.rows import Step
 from omnigraphdb.engine.history.changes import Change, DiffStats
 from omnigraphdb.engine.history.compare import (
     EVERYTHING,
+    ChangeFilter,
     TablePair,
-    Wanted,
+    filter_changes,
     find_steps,
-    keep_wanted,
     list_differing_pairs,
     make_changes,
     naming_reclaimed,
@@ -39,12 +39,14 @@ class CountedTable:
         return sum(self.counts.values())
 
 
-def count_table(tables: Tables, pair: TablePair, filters: Wanted, limit: int = 0) -> CountedTable:
+def count_table(
+    tables: Tables, pair: TablePair, filters: ChangeFilter, limit: int = 0
+) -> CountedTable:
     """Count the changes between two versions of a table, and describe the first of them, up to a limit."""
     counts: Counter[Op] = Counter()
     first: list[Change] = []
     for unfiltered, names in find_steps(tables, pair):
-        step = keep_wanted(unfiltered, pair, names, filters)
+        step = filter_changes(unfiltered, pair, names, filters)
         counts.update(_count_step(step))
         if limit > len(first):
             with naming_reclaimed(pair):

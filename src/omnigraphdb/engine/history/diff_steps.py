@@ -19,10 +19,10 @@ from omnigraphdb.engine.diff.sides import (
     pair_versions,
 )
 from omnigraphdb.engine.history.changes import Change
-from omnigraphdb.engine.history.compare import TablePair, Wanted, compare_pair, make_changes
+from omnigraphdb.engine.history.compare import ChangeFilter, TablePair, compare_pair, make_changes
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.heartbeat import keep_heartbeat
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import OperationId
 from omnigraphdb.limits import CHANGES_READ_LEAST, COMPARE_ROWS_MAX, SIDE_BATCH_ROWS
@@ -37,10 +37,10 @@ from omnigraphdb.values import dataclass
 
 @contextmanager
 def open_diff(
-    engine: Engine, pairs: Sequence[TablePair], filters: Wanted, choose: Choose
+    engine: Engine, pairs: Sequence[TablePair], filters: ChangeFilter, choose_runner: ChooseRunner
 ) -> Iterator[tuple[Iterator[Change], RunnerChoice]]:
     """List the changes between versions of tables, by the runner for their size; scratch files are removed at the end."""
-    choice = choose_comparer(engine, measure_pairs(engine, pairs), choose)
+    choice = choose_comparer(engine, measure_pairs(engine, pairs), choose_runner)
     if choice.runner is None:
         tables = engine.store.tables
         yield (change for pair in pairs for change in compare_pair(tables, pair, filters)), choice
@@ -49,11 +49,11 @@ def open_diff(
         yield compared.list_changes(range(len(pairs))), choice
 
 
-def choose_comparer(engine: Engine, size: Size, choose: Choose) -> RunnerChoice:
+def choose_comparer(engine: Engine, size: Size, choose_runner: ChooseRunner) -> RunnerChoice:
     """Choose who compares; a graph that may not be written to is compared in this process."""
     if engine.read_only:
         return RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
-    return choose(size)
+    return choose_runner(size)
 
 
 def measure_pairs(engine: Engine, pairs: Sequence[TablePair]) -> Size:
@@ -76,7 +76,7 @@ def pair_sides(tables: Tables, pair: TablePair, name: str, seed: int) -> Version
 
 @contextmanager
 def compare_in_steps(
-    engine: Engine, runner: Runner, pairs: Sequence[TablePair], filters: Wanted
+    engine: Engine, runner: Runner, pairs: Sequence[TablePair], filters: ChangeFilter
 ) -> Iterator["ComparedPairs"]:
     """Let workers compare all pairs in one step; the changes can be read until the block ends."""
     operation = OperationId(engine.runtime.new_id())
@@ -91,7 +91,7 @@ def compare_in_steps(
 
 
 def _compare(
-    engine: Engine, runner: Runner, area: str, pairs: Sequence[TablePair], filters: Wanted
+    engine: Engine, runner: Runner, area: str, pairs: Sequence[TablePair], filters: ChangeFilter
 ) -> list["ChangesWritten"]:
     tables, seed = engine.store.tables, make_seed(area)
     sides = [pair_sides(tables, pair, str(number), seed) for number, pair in enumerate(pairs)]
@@ -182,7 +182,7 @@ class BucketDiff:
     location: StoreLocation
     area: str
     pairs: tuple[tuple[int, TablePair, VersionPair], ...]
-    wanted: Wanted
+    wanted: ChangeFilter
 
     def __call__(self, sides: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
         store = self.location.store()
@@ -217,7 +217,7 @@ def list_bucket_changes(
     pair: TablePair,
     versions: VersionPair,
     sides: Mapping[str, pa.Table],
-    filters: Wanted,
+    filters: ChangeFilter,
 ) -> Iterator[list[Change]]:
     """List the changes of one pair in one bucket, by id, so many at a time as a task holds rows."""
     aligned = AlignedPair(versions, sides)

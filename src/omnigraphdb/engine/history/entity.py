@@ -14,7 +14,7 @@ from omnigraphdb.catalog.names import LAST_UPDATED, ROW_ADDRESS
 from omnigraphdb.engine.diff.candidates import MOVES
 from omnigraphdb.engine.diff.rows import Step, drop_equal, pair_columns
 from omnigraphdb.engine.history.changes import Change
-from omnigraphdb.engine.history.compare import TablePair, Wanted, make_changes
+from omnigraphdb.engine.history.compare import ChangeFilter, TablePair, make_changes
 from omnigraphdb.engine.results import Commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import HistoryReclaimed, NotFoundError
@@ -29,7 +29,7 @@ from omnigraphdb.storage.tables import Tables
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import Value, wire
 
-_WITH_ROWS: Final = Wanted(images=True)
+_WITH_ROWS: Final = ChangeFilter(images=True)
 _NOTHING: Final = 0
 """The set of no commits."""
 _CLEANED: Final = "cleanup removed what the table was then"
@@ -103,7 +103,7 @@ def read_history(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _EntityVersion:
     """The row of the entity in one version: where it is, and the version that wrote it last."""
 
     address: int
@@ -185,13 +185,13 @@ class _Walk:
             at -= 1
         return at
 
-    def _read(self, entry: Entry) -> _Seen | None:
+    def _read(self, entry: Entry) -> _EntityVersion | None:
         rows = self._tables.open(entry.at).lookup(
             "id", pa.array([self.id], pa.string()), [LAST_UPDATED], row_address=True
         )
         if not rows.num_rows:
             return None
-        return _Seen(rows[ROW_ADDRESS][0].as_py(), rows[LAST_UPDATED][0].as_py())
+        return _EntityVersion(rows[ROW_ADDRESS][0].as_py(), rows[LAST_UPDATED][0].as_py())
 
     def _compare(self, lefts: Sequence[_Left], at: int) -> Change | None:
         """Compare the entity after a commit with the entity before it; None when the commit only wrote the row anew."""

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from omnigraphdb.catalog.border import public_reader
 from omnigraphdb.catalog.model import TableType
-from omnigraphdb.display import Sheet, Shown, count_of, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, tabulate
 from omnigraphdb.engine.history.export import lines, list_shown, list_tables
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import UserInputError
@@ -55,7 +55,7 @@ _PARTS: Final = pa.schema([("table_key", pa.string()), ("file", pa.string()), ("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport(Shown, Value):
+class ExportReport(Displayable, Value):
     """The files of an export, and the engine that wrote them: `local` or `spark`."""
 
     uri: str
@@ -63,10 +63,10 @@ class ExportReport(Shown, Value):
     engine: str
     parts: tuple[Part, ...]
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Tabulate the files and their rows."""
         rows = count_of(sum(part.rows for part in self.parts), "record")
-        return Sheet(
+        return Report(
             title=f"export: {rows} in {count_of(len(self.parts), 'file')}",
             facts={"commit": self.commit, "engine": self.engine},
             grids=(tabulate(self.parts, "table_key", "rows", "file"),),

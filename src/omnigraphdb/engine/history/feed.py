@@ -23,9 +23,9 @@ from omnigraphdb.engine.history.changes import (
 )
 from omnigraphdb.engine.history.compare import (
     EVERYTHING,
+    ChangeFilter,
     ChangePosition,
     TablePair,
-    Wanted,
     compare_pair,
     list_changes_from,
     list_differing_pairs,
@@ -67,7 +67,7 @@ def page(
     branch: BranchName,
     since: str | None = None,
     limit: int | None = None,
-    filters: Wanted = EVERYTHING,
+    filters: ChangeFilter = EVERYTHING,
     by: "FeedWorker | str" = "",
 ) -> ChangePage:
     """Read the feed from a cursor, after a commit, or from the beginning.
@@ -105,7 +105,7 @@ def stream(
     engine: Engine,
     branch: BranchName,
     since: str | None = None,
-    filters: Wanted = EVERYTHING,
+    filters: ChangeFilter = EVERYTHING,
     by: "FeedWorker | str" = "",
 ) -> Iterator[ChangeStream]:
     """Read the feed up to the present head, commit by commit; no commit is in memory as a whole, however much it changed."""
@@ -134,7 +134,7 @@ class ComparedCommit:
     reason: str
 
 
-FeedWorker = Callable[[Engine, Iterator["FeedStep"], Wanted], Iterator[ComparedCommit]]
+FeedWorker = Callable[[Engine, Iterator["FeedStep"], ChangeFilter], Iterator[ComparedCommit]]
 """Compares commits, one after the other, with their parents."""
 
 
@@ -143,7 +143,7 @@ def _compare(
     state: BranchState,
     waiting: Sequence[GraphCommit],
     since: str | None,
-    filters: Wanted,
+    filters: ChangeFilter,
     by: FeedWorker | str,
 ) -> Generator[ComparedCommit]:
     """Compare commits by workers, or in this process, which reads a commit only when the caller asks for it."""
@@ -165,7 +165,7 @@ class FeedStep:
     since: str | None
     """From where the feed was read, for the error about a state that is gone."""
 
-    def list_changes(self, tables: Tables, filters: Wanted) -> Iterator[Change]:
+    def list_changes(self, tables: Tables, filters: ChangeFilter) -> Iterator[Change]:
         """List the changes of the commit, by table key, then id."""
         with self.report_gap():
             fail(Failpoint.FEED_OPENING)
@@ -182,7 +182,7 @@ class FeedStep:
 
 
 def list_steps(
-    engine: Engine, branch: BranchName, since: str | None, until: str | None, filters: Wanted
+    engine: Engine, branch: BranchName, since: str | None, until: str | None, filters: ChangeFilter
 ) -> list[FeedStep]:
     """List the commits after one up to another, or up to the head; reads the manifest, no table."""
     state = engine.manifest.current(branch)
@@ -197,7 +197,11 @@ def list_steps(
 
 
 def _plan_step(
-    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, filters: Wanted
+    engine: Engine,
+    state: BranchState,
+    commit: GraphCommit,
+    since: str | None,
+    filters: ChangeFilter,
 ) -> FeedStep:
     parent = state.lineage.require(commit.parent or CommitId(""))
     try:
@@ -210,7 +214,11 @@ def _plan_step(
 
 
 def _diff_since(
-    engine: Engine, state: BranchState, commit: GraphCommit, since: str | None, filters: Wanted
+    engine: Engine,
+    state: BranchState,
+    commit: GraphCommit,
+    since: str | None,
+    filters: ChangeFilter,
 ) -> Iterator[Change]:
     step = _plan_step(engine, state, commit, since, filters)
     yield from step.list_changes(engine.store.tables, filters)
@@ -240,7 +248,7 @@ def find_resume_point(
     chain: list[GraphCommit],
     since: str | None,
     state: BranchState,
-    filters: Wanted | None = None,
+    filters: ChangeFilter | None = None,
 ) -> CommitId | None:
     """Find the commit after which the feed continues; None before the first."""
     if since is None:
@@ -272,14 +280,16 @@ def _require_on_chain(commit: CommitId, chain: list[GraphCommit], state: BranchS
 # ---- cursors
 
 
-def cursor_at(state: BranchState, commit: CommitId | None, filters: Wanted | None = None) -> str:
+def cursor_at(
+    state: BranchState, commit: CommitId | None, filters: ChangeFilter | None = None
+) -> str:
     """Make a cursor of this incarnation of a branch that continues after a commit, perhaps under these filters only."""
     body = {"branch": state.branch, "line": incarnation_of(state), "after": commit}
     return encode_token(_PREFIX, body | ({} if filters is None else {"wanted": filters.digest}))
 
 
 def _decode_cursor(
-    cursor: str, chain: list[GraphCommit], state: BranchState, filters: Wanted | None
+    cursor: str, chain: list[GraphCommit], state: BranchState, filters: ChangeFilter | None
 ) -> CommitId | None:
     body = decode_token(_PREFIX, cursor, {"branch", "line", "after"})
     if filters is not None and body.get("wanted", filters.digest) != filters.digest:
@@ -408,7 +418,7 @@ def _sync_directory(path: Path) -> None:
 def commit_changes(
     engine: Engine,
     name: str,
-    filters: Wanted = EVERYTHING,
+    filters: ChangeFilter = EVERYTHING,
     *,
     limit: int | None = None,
     token: str | None = None,
@@ -445,7 +455,7 @@ def _find_pair(engine: Engine, name: str) -> tuple[GraphCommit, GraphCommit]:
 
 
 def _refuse_reshaped(
-    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, filters: Wanted
+    tables: Tables, commit: GraphCommit, base: BranchState, head: BranchState, filters: ChangeFilter
 ) -> None:
     """Refuse a schema change that changed a requested type: rows of two shapes cannot be compared."""
     old = {entry.at.path: entry for entry in base.snapshot.entries.values()}
@@ -488,12 +498,12 @@ def _make_refusal(commit: GraphCommit, why: str, reason: str, **facts: str) -> C
 # ---- tokens
 
 
-def _encode_page_token(position: ChangePosition, commit: GraphCommit, filters: Wanted) -> str:
+def _encode_page_token(position: ChangePosition, commit: GraphCommit, filters: ChangeFilter) -> str:
     body = {"commit": commit.id, "wanted": filters.digest}
     return encode_token(_PAGE_PREFIX, body | {"table": position.table, "after": position.after})
 
 
-def _decode_page_token(token: str, commit: GraphCommit, filters: Wanted) -> ChangePosition:
+def _decode_page_token(token: str, commit: GraphCommit, filters: ChangeFilter) -> ChangePosition:
     body = decode_token(_PAGE_PREFIX, token, _NAMES)
     if body["commit"] != commit.id:
         raise CursorRejected(f"it belongs to commit {body['commit']}, not to {commit.id}")

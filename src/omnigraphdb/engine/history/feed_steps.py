@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from omnigraphdb.engine.history.compare import Wanted
+from omnigraphdb.engine.history.compare import ChangeFilter
 from omnigraphdb.engine.history.diff_steps import choose_comparer, compare_in_steps, measure_pairs
 from omnigraphdb.engine.history.feed import ComparedCommit, FeedStep
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.write.runner_choice import Choose
+from omnigraphdb.engine.write.runner_choice import ChooseRunner
 from omnigraphdb.errors import ChangeFeedGap
 from omnigraphdb.limits import COMPARE_SPLIT_ROWS, FEED_GROUP_COMMITS
 from omnigraphdb.pipeline.input.cut import Size
@@ -14,11 +14,11 @@ from omnigraphdb.values import dataclass
 
 
 def compare_commits(
-    choose: Choose, engine: Engine, steps: Iterator[FeedStep], filters: Wanted
+    choose_runner: ChooseRunner, engine: Engine, steps: Iterator[FeedStep], filters: ChangeFilter
 ) -> Iterator[ComparedCommit]:
     """Compare commits in groups, each group by the runner for its size."""
     for group in _group(engine, steps):
-        yield from _compare_group(choose, engine, group, filters)
+        yield from _compare_group(choose_runner, engine, group, filters)
         if group.gap is not None:
             raise group.gap
 
@@ -59,9 +59,9 @@ def _measure(engine: Engine, step: FeedStep) -> Size:
 
 
 def _compare_group(
-    choose: Choose, engine: Engine, group: _Group, filters: Wanted
+    choose_runner: ChooseRunner, engine: Engine, group: _Group, filters: ChangeFilter
 ) -> Iterator[ComparedCommit]:
-    choice = choose_comparer(engine, group.size, choose)
+    choice = choose_comparer(engine, group.size, choose_runner)
     if choice.runner is None:
         for step in group.steps:
             changes = step.list_changes(engine.store.tables, filters)

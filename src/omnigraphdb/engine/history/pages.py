@@ -8,8 +8,8 @@ from typing import Any, Final
 from omnigraphdb.engine.history.authors import find_authored
 from omnigraphdb.engine.history.changes import Change, ChangeBlock, Diff, DiffStats
 from omnigraphdb.engine.history.compare import (
+    ChangeFilter,
     ChangePosition,
-    Wanted,
     explain_local,
     list_changes_from,
     list_differing_pairs,
@@ -94,7 +94,7 @@ def start_feed(
     branch: BranchName,
     since: str | None,
     limit: int | None,
-    filters: Wanted,
+    filters: ChangeFilter,
     shows: Shows,
 ) -> FeedPage:
     """Read the first page after a cursor or commit, or from the beginning; the head is captured now."""
@@ -115,7 +115,7 @@ def continue_feed(
     branch: BranchName,
     token: str,
     limit: int | None,
-    filters: Wanted,
+    filters: ChangeFilter,
     shows: Shows,
 ) -> FeedPage:
     """Read the page that a token names."""
@@ -144,10 +144,10 @@ def _read_page(
     waiting: list[GraphCommit],
     page_start: _PageStart,
     limit: int,
-    filters: Wanted,
+    filters: ChangeFilter,
 ) -> FeedPage:
     blocks: list[ChangeBlock] = []
-    budget = _Room(limit)
+    budget = _PageBudget(limit)
     for commit in waiting:
         after = page_start.after if commit.id == page_start.commit else None
         changes: list[Change] = []
@@ -177,7 +177,7 @@ def _end_feed(
     state: BranchState,
     last: CommitId | None,
     blocks: tuple[ChangeBlock, ...],
-    filters: Wanted,
+    filters: ChangeFilter,
     *,
     caught_up: bool,
 ) -> FeedPage:
@@ -199,7 +199,7 @@ def _list_commit(
     engine: Engine,
     state: BranchState,
     commit: GraphCommit,
-    filters: Wanted,
+    filters: ChangeFilter,
     after: ChangePosition | None,
 ) -> Iterator[tuple[ChangePosition, Change]]:
     parent = state.lineage.require(commit.parent or CommitId(""))
@@ -213,7 +213,7 @@ def _list_commit(
         raise ChangeFeedGap(commit.id) from error
 
 
-class _Room:
+class _PageBudget:
     """The remaining size of a page: changes and bytes."""
 
     def __init__(self, changes: int) -> None:
@@ -235,14 +235,14 @@ def _encode_start(
     head: CommitId,
     commit: CommitId,
     after: ChangePosition | None,
-    filters: Wanted,
+    filters: ChangeFilter,
 ) -> str:
     position = None if after is None else [after.table, after.after]
     body = {"branch": state.branch, "line": incarnation_of(state), "wanted": filters.digest}
     return encode_token(_FEED, body | {"head": head, "commit": commit, "after": position})
 
 
-def _decode_start(token: str, state: BranchState, filters: Wanted) -> _PageStart:
+def _decode_start(token: str, state: BranchState, filters: ChangeFilter) -> _PageStart:
     names = {"branch", "line", "wanted", "head", "commit", "after"}
     body = decode_token(_FEED, token, names)
     if body["branch"] != state.branch or body["line"] != incarnation_of(state):
@@ -252,7 +252,7 @@ def _decode_start(token: str, state: BranchState, filters: Wanted) -> _PageStart
     return _PageStart(head=CommitId(body["head"]), commit=CommitId(body["commit"]), after=after)
 
 
-def _require_same_filters(digest: Any, filters: Wanted) -> None:
+def _require_same_filters(digest: Any, filters: ChangeFilter) -> None:
     if digest != filters.digest:
         raise CursorRejected(
             "the page before asked for other types, kinds, operations, properties or actors"
@@ -277,7 +277,7 @@ def page_diff(
     branch: BranchName,
     ends: tuple[str, str],
     limit: int | None,
-    filters: Wanted,
+    filters: ChangeFilter,
     token: str | None,
     shows: Shows,
 ) -> DiffPage:
@@ -289,7 +289,7 @@ def page_diff(
     filters = find_authored(engine, base, head, filters, shows)
     start = None if page_start is None else page_start.after
     tables, size = engine.store.tables, check_page_size(limit)
-    budget = _Room(size)
+    budget = _PageBudget(size)
     if page_start is None:
         changes, stats = _start_diff(tables, base, head, filters, size + 1)
     else:
@@ -316,7 +316,7 @@ def page_diff(
 
 
 def _start_diff(
-    tables: Tables, base: BranchState, head: BranchState, filters: Wanted, limit: int
+    tables: Tables, base: BranchState, head: BranchState, filters: ChangeFilter, limit: int
 ) -> tuple[Iterator[tuple[ChangePosition, Change]], DiffStats]:
     """Compare two states once: describe the first changes, and count all."""
     counted: list[CountedTable] = []
@@ -344,7 +344,7 @@ def _encode_diff(
     states: tuple[BranchState, BranchState],
     stats: DiffStats,
     after: ChangePosition | None,
-    filters: Wanted,
+    filters: ChangeFilter,
 ) -> str:
     position = None if after is None else [after.table, after.after]
     heads = ["" if state.head is None else state.head.id for state in states]
@@ -352,7 +352,7 @@ def _encode_diff(
     return encode_token(_DIFF, body | {"stats": stats.to_dict()})
 
 
-def _decode_diff(token: str, ends: tuple[str, str], filters: Wanted) -> _DiffStart:
+def _decode_diff(token: str, ends: tuple[str, str], filters: ChangeFilter) -> _DiffStart:
     body = _decode_body(token)
     if body["ends"] != list(ends):
         raise CursorRejected("the page before compared other states")

@@ -69,9 +69,9 @@ def _is_within_bounds(snapshot: Snapshot, edge: EdgeType, bytes_max: int | None)
 def drop_stale_adjacency(engine: Engine, path: str, left: frozenset[Version]) -> None:
     """Remove the adjacency file of a table if it cannot be read, or if its version is not in `left`."""
     tables = engine.store.tables
-    data = tables.read_beside(path, FILE_NAME)
+    data = tables.read_attached_file(path, FILE_NAME)
     if data is None:
         return
     adjacency = decode_adjacency(data, ByteCache(0))
     if adjacency is None or adjacency.entry is None or adjacency.entry.version not in left:
-        tables.delete_beside(path, FILE_NAME)
+        tables.delete_attached_file(path, FILE_NAME)

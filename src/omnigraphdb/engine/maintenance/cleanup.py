@@ -9,7 +9,7 @@ from functools import cache
 from omnigraphdb.commit.guard import drift
 from omnigraphdb.commit.liveness import find_drift
 from omnigraphdb.commit.locks import SCHEMA_APPLY, LockKey, lock_key
-from omnigraphdb.display import Sheet, Shown, count_of, spell_bytes, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, format_bytes, tabulate
 from omnigraphdb.engine.attempt import wait_for_schema_change
 from omnigraphdb.engine.maintenance.adjacency_files import drop_stale_adjacency
 from omnigraphdb.engine.maintenance.clocks import refuse_skew
@@ -35,7 +35,7 @@ from omnigraphdb.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraphdb.logs import get_logger
 from omnigraphdb.manifest.records import CommitKind, graph_branch, lance_branch
 from omnigraphdb.manifest.table_history import TableIncarnation
-from omnigraphdb.pipeline.progress import Tell, tell_nobody, track_tables
+from omnigraphdb.pipeline.progress import OnProgress, ignore_progress, track_tables
 from omnigraphdb.storage.layout import MANIFEST
 from omnigraphdb.storage.values import Reclaimed
 from omnigraphdb.values import dataclass
@@ -72,7 +72,7 @@ class TableCleaned(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport(Shown, Value):
+class CleanupReport(Displayable, Value):
     """The versions that cleanup removed, by table, or would remove when it was not confirmed.
 
     `manifest` counts old versions of the manifest, on all branches. `scratch_removed` names loads that never ended and
@@ -87,13 +87,13 @@ class CleanupReport(Shown, Value):
     jobs_removed: tuple[str, ...] = ()
     actor: str | None = field(default=None, metadata=wire("actor_id"))
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """List the removed versions of each table."""
         cleaned = (*self.tables, self.manifest)
         versions = sum(table.versions_removed for table in cleaned)
-        size = spell_bytes(sum(table.bytes_removed for table in cleaned))
+        size = format_bytes(sum(table.bytes_removed for table in cleaned))
         done = "removed" if self.confirmed else "would be removed; pass confirm=True to remove them"
-        return Sheet(
+        return Report(
             title=f"cleanup: {count_of(versions, 'version')}, {size} {done}",
             grids=(tabulate(cleaned, "table_key", "versions_removed", "bytes_removed", "error"),),
         )
@@ -106,7 +106,7 @@ def cleanup(
     older_than: timedelta | None = None,
     confirm: bool = False,
     actor: str | None = None,
-    tell: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
 ) -> CleanupReport:
     """Remove the versions that no rule keeps and no branch pins; without `confirm`, report them only."""
     engine.require_writable("cleanup")
@@ -123,7 +123,8 @@ def cleanup(
         engine=engine, pinned=pinned, retention=retention, dry_run=not confirm, kept={}
     )
     tables = tuple(
-        cleaning.clean_table(table) for table in track_tables(tell, "cleanup", _list_tables(engine))
+        cleaning.clean_table(table)
+        for table in track_tables(on_progress, "cleanup", _list_tables(engine))
     )
     manifest = cleaning.clean_manifest()
     scratch = sweep_scratch(engine, retention.scratch_age_us, dry_run=not confirm)

@@ -14,7 +14,7 @@ from omnigraphdb.commit.wanted_indexes import (
     list_wanted_indexes,
     why_untrainable,
 )
-from omnigraphdb.display import Sheet, Shown, count_of, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, tabulate
 from omnigraphdb.engine.maintenance.operation import (
     Writes,
     for_each_table,
@@ -31,7 +31,7 @@ from omnigraphdb.manifest.records import CommitKind, lance_branch
 from omnigraphdb.manifest.snapshot import Entry
 from omnigraphdb.manifest.state import table_digests
 from omnigraphdb.manifest.view import View
-from omnigraphdb.pipeline.progress import Tell, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, ignore_progress
 from omnigraphdb.storage.tables import Table, Workers
 from omnigraphdb.storage.values import IndexInfo, IndexKind, IndexSpec
 from omnigraphdb.values import dataclass
@@ -63,18 +63,18 @@ class IndexStatus(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport(Shown, Value):
+class IndexReport(Displayable, Value):
     """Every index that the schema asks for, and the number that this call built."""
 
     indexes: tuple[IndexStatus, ...]
     built: int = 0
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """List the indexes and the part of its table that each covers."""
         names = ("table_key", "column", "kind", "state", "rows_indexed", "rows", "reason")
         built = f", {self.built} built now" if self.built else ""
         title = count_of(len(self.indexes), "index", "indexes") + built
-        return Sheet(title=title, grids=(tabulate(self.indexes, *names),))
+        return Report(title=title, grids=(tabulate(self.indexes, *names),))
 
 
 # ---- status
@@ -154,13 +154,13 @@ def ensure_indices(
     *,
     actor: str | None = None,
     workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
 ) -> IndexReport:
     """Build every missing or damaged index, all of one table in one commit, all tables in one publish."""
     engine.require_writable("ensure indices")
     target = branch_name(branch, "ensure indices")
     check_indices(engine, engine.view(target))
-    built = _build_missing(engine, target, actor, None, workers, tell)
+    built = _build_missing(engine, target, actor, None, workers, on_progress)
     return IndexReport(indexes=index_status(engine, target).indexes, built=built)
 
 
@@ -170,7 +170,7 @@ def index_after_load(
     tables: Sequence[TableKey],
     actor: str | None,
     workers: Workers | None = None,
-    report_progress: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
     *,
     rows_max: int | None = None,
 ) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def index_after_load(
         absent = _find_absent_indexes(engine, branch, tables)
         tables_to_index = _drop_larger(engine, branch, absent, rows_max)
         if tables_to_index and _build_missing(
-            engine, branch, actor, tables_to_index, workers, report_progress
+            engine, branch, actor, tables_to_index, workers, on_progress
         ):
             absent = _find_absent_indexes(engine, branch, tables)
     except OmniError as error:
@@ -197,11 +197,11 @@ def index_after_schema_change(
     engine: Engine,
     actor: str | None,
     workers: Workers | None = None,
-    report_progress: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[str, ...]:
     """Build the indexes of a new schema, and name the missing ones; an error never fails the schema change."""
     try:
-        report = ensure_indices(engine, actor=actor, workers=workers, tell=report_progress)
+        report = ensure_indices(engine, actor=actor, workers=workers, on_progress=on_progress)
     except OmniError as error:
         _log.warning("schema.indexes_pending", reason=str(error))
         engine.recovery.note_own_failure(error)
@@ -261,7 +261,7 @@ def _build_missing(
     actor: str | None,
     tables: Collection[TableKey] | None,
     workers: Workers | None,
-    report_progress: Tell,
+    on_progress: OnProgress,
 ) -> int:
     """Build the missing indexes; return their number."""
     kind, commit_kind = WriterKind.ENSURE_INDICES, CommitKind.ENSURE_INDICES
@@ -278,12 +278,12 @@ def _build_missing(
                 work,
                 _estimate_cost,
                 phase="index",
-                tell=report_progress,
+                on_progress=on_progress,
             )
             return tuple(writes), sum(len(specs) for _, specs in work)
 
         return run_maintenance(
-            engine, header, target, prepare, "ensure indices", open_workers, report_progress
+            engine, header, target, prepare, "ensure indices", open_workers, on_progress
         ).outcome
 
 

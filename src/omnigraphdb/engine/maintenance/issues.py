@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any, Self
 
-from omnigraphdb.display import Sheet, Shown, count_of, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, tabulate
 from omnigraphdb.errors import OmniError, TableNotFound
 from omnigraphdb.ids import BranchName, TableKey
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import Value, derived, wire
 
 
-class Examination(Shown, list["Issue"]):
+class Examination(Displayable, list["Issue"]):
     """The issues of an examination; without any the graph is healthy.
 
     A deep examination also counts the files that it compared with their recorded digests, and the files of the newest
@@ -50,14 +50,14 @@ class Examination(Shown, list["Issue"]):
             files_without_digest=self.files_without_digest,
         )
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """List the issues with their remedies."""
         deep = {
             "files compared": self.files_compared,
             "files without digest": self.files_without_digest,
         }
         names = ("check", "branch", "table_key", "message", "remedy")
-        return Sheet(
+        return Report(
             title=count_of(len(self), "issue") if self else "no issues: every invariant holds",
             facts={name: count for name, count in deep.items() if count is not None},
             grids=(tabulate(self, *names),) if self else (),

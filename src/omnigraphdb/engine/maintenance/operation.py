@@ -16,12 +16,12 @@ from omnigraphdb.commit.plan import Header, TableWrite, plan_of
 from omnigraphdb.commit.stage import StageWorkers
 from omnigraphdb.engine.attempt import attempt, commit_locked
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import Done, Prepared
+from omnigraphdb.engine.writer import CompletedWrite, Prepared
 from omnigraphdb.errors import RecoveryRequired
 from omnigraphdb.ids import BranchName
 from omnigraphdb.manifest.publish import Published
 from omnigraphdb.manifest.view import View
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress, track_tables
 from omnigraphdb.storage.counters import carry_context
 from omnigraphdb.storage.tables import Workers
 from omnigraphdb.storage.values import MaintenanceTask
@@ -39,14 +39,14 @@ def run_maintenance(
     prepare: Callable[[View], tuple[Writes, A]],
     operation: str,
     workers: Workers | None = None,
-    report_progress: Tell = tell_nobody,
-) -> Done[A]:
+    on_progress: OnProgress = ignore_progress,
+) -> CompletedWrite[A]:
     """Prepare and commit; nothing is published when no table needs a commit."""
 
     def prepared(view: View) -> Prepared[A]:
         writes, outcome = prepare(view)
         if writes:
-            report_progress(Progress("commit", 0, len(writes), Unit.TABLES))
+            on_progress(Progress("commit", 0, len(writes), Unit.TABLES))
         return Prepared(plan_of(header, view.snapshot, writes) if writes else None, outcome)
 
     done = attempt(engine, branch, prepared, operation, StageWorkers(maintenance=workers))
@@ -54,7 +54,7 @@ def run_maintenance(
         _carry_cached_ids(engine, done.view, done.published)
     if done.plan is not None:
         count = len(done.plan.tables)
-        report_progress(Progress("commit", count, count, Unit.TABLES))
+        on_progress(Progress("commit", count, count, Unit.TABLES))
     return done
 
 
@@ -74,12 +74,12 @@ def for_each_table(
     weigh: Callable[[A], int] | None = None,
     *,
     phase: str,
-    tell: Tell,
+    on_progress: OnProgress,
 ) -> list[B]:
     """Run `work` for several tables at once, within the bound, the heaviest first; results keep the order of `items`."""
     pending = list(items)
     if len(pending) < 2:
-        return [work(item) for item in track_tables(tell, phase, pending)]
+        return [work(item) for item in track_tables(on_progress, phase, pending)]
     order = range(len(pending))
     schedule = (
         order if weigh is None else sorted(order, key=lambda n: weigh(pending[n]), reverse=True)
@@ -87,7 +87,7 @@ def for_each_table(
     workers = min(engine.settings.maintenance_concurrency, len(pending))
     with ThreadPoolExecutor(workers, "omnigraph-maintenance") as pool:
         running = {n: pool.submit(carry_context(work), pending[n]) for n in schedule}
-        return [running[n].result() for n in track_tables(tell, phase, order)]
+        return [running[n].result() for n in track_tables(on_progress, phase, order)]
 
 
 def _carry_cached_ids(engine: Engine, before: View, published: Published) -> None:

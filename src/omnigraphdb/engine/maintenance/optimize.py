@@ -20,7 +20,7 @@ from omnigraphdb.commit.plan import (
 )
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.commit.stage import StageWorkers, stage_commit
-from omnigraphdb.display import Sheet, Shown, count_of, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, tabulate
 from omnigraphdb.engine.maintenance.adjacency_files import store_adjacencies
 from omnigraphdb.engine.maintenance.indexes import list_pending_indexes
 from omnigraphdb.engine.maintenance.operation import (
@@ -31,7 +31,7 @@ from omnigraphdb.engine.maintenance.operation import (
 )
 from omnigraphdb.engine.results import Commit, spell_engine
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.writer import Done
+from omnigraphdb.engine.writer import CompletedWrite
 from omnigraphdb.errors import (
     ConflictError,
     InternalError,
@@ -45,7 +45,7 @@ from omnigraphdb.logs import get_logger
 from omnigraphdb.manifest.records import CommitKind
 from omnigraphdb.manifest.snapshot import Entry
 from omnigraphdb.manifest.view import View
-from omnigraphdb.pipeline.progress import Tell, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, ignore_progress
 from omnigraphdb.storage.tables import Workers
 from omnigraphdb.storage.values import Staged, StagedKind
 from omnigraphdb.values import dataclass
@@ -76,7 +76,7 @@ class TableOptimized(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeReport(Shown, Value):
+class OptimizeReport(Displayable, Value):
     """The work of optimize, by table; it changes no row, so that `commit` is None."""
 
     uri: str
@@ -86,11 +86,11 @@ class OptimizeReport(Shown, Value):
     """The engine that rewrote fragments and built indexes: this process, or Spark."""
     reason: str = "Spark was not asked for"
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """List the rewritten fragments of each table."""
         names = ("table_key", "fragments_removed", "fragments_added", "committed", "skipped")
         done = sum(table.committed for table in self.tables)
-        return Sheet(
+        return Report(
             title=f"optimize: {done} of {count_of(len(self.tables), 'table')} rewritten",
             facts=spell_engine(self.engine, self.reason),
             grids=(tabulate(self.tables, *names),),
@@ -105,12 +105,12 @@ def optimize(
     *,
     actor: str | None = None,
     workers: Workers | None = None,
-    tell: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
 ) -> OptimizeReport:
     """Compact every table of main, bring its indexes up to date, fold the manifest; all in one publish."""
     engine.require_writable("optimize")
     refuse_pending(engine, "optimize")
-    done = _publish(engine, _find_drifted(engine), actor, workers, tell)
+    done = _publish(engine, _find_drifted(engine), actor, workers, on_progress)
     _fold(engine)
     view = engine.view(MAIN)
     # With workers elsewhere this process is the driver of Spark.
@@ -128,7 +128,7 @@ def _prepare(
     view: View,
     drifted: Mapping[TableKey, Drift],
     workers: Workers | None,
-    report_progress: Tell,
+    on_progress: OnProgress,
 ) -> tuple[Writes, Reports]:
     """Examine every table, and stage the first commit of each table that needs commits.
 
@@ -142,7 +142,7 @@ def _prepare(
         lambda pair: _write(engine, *pair, workers),
         pairs_without_drift,
         phase="optimize",
-        tell=report_progress,
+        on_progress=on_progress,
     )
     return tuple(write for write in writes if write is not None), reports
 
@@ -176,24 +176,20 @@ def _publish(
     drifted: Mapping[TableKey, Drift],
     actor: str | None,
     workers: Workers | None,
-    report_progress: Tell,
-) -> Done[Reports]:
+    on_progress: OnProgress,
+) -> CompletedWrite[Reports]:
     """Commit, and begin anew if a program that takes no locks committed between two commits of this operation.
 
     The operation has rolled its commits back by then, so that the next round does not see them as drift.
     """
     last: ConflictError = ReadSetConflict("the set of tables")
-    prepare = partial(
-        _prepare, engine, drifted=drifted, workers=workers, report_progress=report_progress
-    )
+    prepare = partial(_prepare, engine, drifted=drifted, workers=workers, on_progress=on_progress)
     for _ in range(OPTIMIZE_ROUNDS_MAX):
         header = mint_header(
             engine.runtime, WriterKind.OPTIMIZE, CommitKind.OPTIMIZE, WriteOptions(actor=actor)
         )
         try:
-            return run_maintenance(
-                engine, header, MAIN, prepare, "optimize", workers, report_progress
-            )
+            return run_maintenance(engine, header, MAIN, prepare, "optimize", workers, on_progress)
         except ManifestConflict as error:
             last = error
             _log.warning("optimize.repeated", reason=str(error))

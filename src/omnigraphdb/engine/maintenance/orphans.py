@@ -23,7 +23,7 @@ ACTIVITY = Activity("cleanup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class RemovedForks:
     """The forks of one table that cleanup removed, or would remove, with their bytes, and the errors of other forks."""
 
     forks: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def sweep_forks(
     live: Mapping[BranchName, Snapshot],
     *,
     dry_run: bool,
-) -> Swept:
+) -> RemovedForks:
     """Drop the forks of a table that no live branch uses, and the files of forks whose ref is gone.
 
     If one fork cannot be dropped, the others still are.
@@ -57,7 +57,7 @@ def sweep_forks(
     except OmniError as error:
         errors.append(f"its forks could not be listed: {error}")
     freed = sum(sizes.get(branch, 0) for branch in removed)
-    return Swept(forks=tuple(removed), bytes=freed, errors=tuple(errors))
+    return RemovedForks(forks=tuple(removed), bytes=freed, errors=tuple(errors))
 
 
 def _find_candidates(

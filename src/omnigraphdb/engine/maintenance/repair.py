@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraphdb.commit.locks import HeldLocks, lock_key
-from omnigraphdb.display import Sheet, Shown, count_of, tabulate
+from omnigraphdb.display import Displayable, Report, count_of, tabulate
 from omnigraphdb.engine.attempt import wait_for_schema_change
 from omnigraphdb.engine.maintenance.operation import refuse_pending
 from omnigraphdb.engine.maintenance.readable import ReadableVersion, find_damage, find_last_readable
-from omnigraphdb.engine.results import Commit, view_commit
+from omnigraphdb.engine.results import Commit, public_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.ids import MAIN, CommitId, OperationId, TableKey, Version
@@ -116,14 +116,14 @@ def choose(classification: Classification, *, confirm: bool, force: bool) -> Act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport(Shown, Value):
+class RepairReport(Displayable, Value):
     """The state of each table and the action of repair, and the commit that published it."""
 
     uri: str
     tables: tuple[TableRepaired, ...]
     commit: Commit | None
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """List the state of each table and the action."""
         names = (
             "table_key",
@@ -133,7 +133,7 @@ class RepairReport(Shown, Value):
             "head_version",
             "error",
         )
-        return Sheet(
+        return Report(
             title=f"repair: {count_of(len(self.tables), 'table')}",
             grids=(tabulate(self.tables, *names),),
         )
@@ -167,7 +167,7 @@ def repair(
                     recovery.committer, recovery.audit, MAIN, by_key[table.table_key], held_locks
                 )
         commit = _publish_repaired(engine, by_key, repaired, actor, held_locks)
-    return RepairReport(uri=engine.uri, tables=repaired, commit=view_commit(commit))
+    return RepairReport(uri=engine.uri, tables=repaired, commit=public_commit(commit))
 
 
 def _classify_table(engine: Engine, entry: Entry, *, confirm: bool, force: bool) -> TableRepaired:

@@ -27,7 +27,7 @@ from omnigraphdb.engine.diff.sides import (
 )
 from omnigraphdb.engine.merge.conflicts import Conflict, in_order, pack_conflicts
 from omnigraphdb.engine.merge.prepare import describe_clash
-from omnigraphdb.engine.merge.relate import TableRelation, Way
+from omnigraphdb.engine.merge.relate import MergeStrategy, TableRelation
 from omnigraphdb.engine.merge.resolve import (
     Resolution,
     StoredSides,
@@ -80,12 +80,12 @@ def pair_table(
     base = None if relation.base is None else relation.base.at
     source, target = relation.source.at, relation.target.at
     match relation.way:
-        case Way.SAME:
+        case MergeStrategy.SAME:
             return ()
-        case Way.POINT | Way.ADOPT:
+        case MergeStrategy.POINT | MergeStrategy.ADOPT:
             name = _name_pair(relation, SOURCE)
             return (pair_versions(tables, name, target, source, seed=seed, row_cache=row_cache),)
-        case Way.THREE_WAY:
+        case MergeStrategy.THREE_WAY:
             return _pair_three_ways(
                 tuple(
                     pair_versions(
@@ -94,7 +94,7 @@ def pair_table(
                     for name, at in ((SOURCE, source), (TARGET, target))
                 )
             )
-        case Way.PUT_TOGETHER:
+        case MergeStrategy.PUT_TOGETHER:
             pairs = (
                 pair_versions(
                     tables, _name_pair(relation, str(number)), target, at, row_cache=row_cache
@@ -182,11 +182,11 @@ class BucketMerge:
             RowCache(0, {self.relation.target.at.path: self.implied}),
         )
         source, target = relation.source.at, relation.target.at
-        if relation.way is Way.PUT_TOGETHER:
+        if relation.way is MergeStrategy.PUT_TOGETHER:
             moves = [pair.moves for pair in aligned]
             return merge_over(tables, self.node, relation, self.granularity, moves, row_cache)
         moves = aligned[0].find_changed(tables, row_cache).moves
-        if relation.way is not Way.THREE_WAY:
+        if relation.way is not MergeStrategy.THREE_WAY:
             return adopt_moves(target, source, moves)
         rows = AddressedRows(source=source, target=target)
         bucket = BucketSides(tables, relation, aligned[0], aligned[1])

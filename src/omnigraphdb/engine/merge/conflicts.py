@@ -104,7 +104,7 @@ CONFLICT_ROWS: Final = pa.schema(
 _JSON: Final = ("base", "source", "target")
 
 
-class ConflictKeeper(Protocol):
+class ConflictSink(Protocol):
     """A destination that gets every conflict of a merge."""
 
     def write(self, read: Callable[[str], pa.Table], parts: Sequence[str]) -> None:
@@ -201,7 +201,7 @@ def list_lines(conflicts: Iterable[Conflict]) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def raise_with_table(rejects: ConflictKeeper | None) -> Iterator[None]:
+def raise_with_table(rejects: ConflictSink | None) -> Iterator[None]:
     """Attach the table of conflicts to an error of conflicts."""
     try:
         yield

@@ -12,18 +12,18 @@ from omnigraphdb.commit.delta import DeltaKind, TableDelta, WrittenRows
 from omnigraphdb.commit.plan import ANONYMOUS, Header, WriteOptions, WritePlan, mint_header
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.commit.stage import StageWorkers
-from omnigraphdb.display import Grid, Sheet, Shown, tabulate
+from omnigraphdb.display import Displayable, Grid, Report, tabulate
 from omnigraphdb.engine.after_commit import after_commit
 from omnigraphdb.engine.keyed import (
     KeyedRequest,
     Receipt,
     Replay,
-    Verb,
+    RequestKind,
     attempt_once,
     find_replay,
     make_write_request,
 )
-from omnigraphdb.engine.merge.conflicts import Conflict, ConflictKeeper, list_lines
+from omnigraphdb.engine.merge.conflicts import Conflict, ConflictSink, list_lines
 from omnigraphdb.engine.merge.prepare import (
     Counts,
     DecidedMerge,
@@ -31,13 +31,13 @@ from omnigraphdb.engine.merge.prepare import (
     plan_merge,
     resolve_merge,
 )
-from omnigraphdb.engine.merge.relate import Outcome, Relation, Way, relate, relate_tables
+from omnigraphdb.engine.merge.relate import MergeStrategy, Outcome, Relation, relate, relate_tables
 from omnigraphdb.engine.merge.steps import BulkMerge, SteppedMerge, measure_merge
-from omnigraphdb.engine.results import Commit, view_commit
+from omnigraphdb.engine.results import Commit, public_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.heartbeat import keep_heartbeat
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice, choose_here
-from omnigraphdb.engine.writer import Done, Prepared
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice, choose_by_size
+from omnigraphdb.engine.writer import CompletedWrite, Prepared
 from omnigraphdb.errors import UserInputError
 from omnigraphdb.failpoints import Failpoint, fail
 from omnigraphdb.ids import BranchName, Granularity, OperationId, TableKey
@@ -48,7 +48,7 @@ from omnigraphdb.manifest.state import BranchState
 from omnigraphdb.manifest.view import View
 from omnigraphdb.pipeline.checks import LoadProcess, LoadSpec
 from omnigraphdb.pipeline.input.cut import Size
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress
 from omnigraphdb.storage.values import TableAt
 from omnigraphdb.values import dataclass
 from omnigraphdb.wire import Codec, Value, wire
@@ -77,7 +77,7 @@ _COUNTS: Final = Codec(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult(Shown, Value):
+class MergeResult(Displayable, Value):
     """The result of a merge, or of its `dry_run`; `tables` counts inserts, updates and deletes."""
 
     source: str
@@ -103,7 +103,7 @@ class MergeResult(Shown, Value):
     )
     """The reason why the source was not deleted."""
 
-    def _sheet(self) -> Sheet:
+    def _report(self) -> Report:
         """Tabulate the changes of each table, and the conflicts of a dry run."""
         counts = [[key, *changed] for key, changed in self.tables.items()]
         grids = [Grid(columns=("table", "inserts", "updates", "deletes"), rows=counts)]
@@ -111,7 +111,7 @@ class MergeResult(Shown, Value):
             names = ("table_key", "row_id", "kind", "message")
             grids.append(tabulate(self.conflicts, *names, caption="conflicts"))
         tried = " (dry run, nothing was written)" if self.dry_run else ""
-        return Sheet(
+        return Report(
             title=f"merge of {self.source} into {self.target}: {self.outcome}{tried}",
             facts=self._list_facts(),
             grids=tuple(grid for grid in grids if grid.rows),
@@ -131,23 +131,25 @@ def merge(
     options: WriteOptions = ANONYMOUS,
     dry_run: bool = False,
     allow_older_base: bool = False,
-    choose: Choose | None = None,
-    rejects: ConflictKeeper | None = None,
-    tell: Tell = tell_nobody,
+    choose_runner: ChooseRunner | None = None,
+    rejects: ConflictSink | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> MergeResult:
     """Merge one branch into another; conflicts are collected completely before anything is written.
 
-    `choose` picks the executor by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
+    `choose_runner` picks the executor by size: this process in memory, or a runner in steps. `rejects` gets every conflict.
     """
     pair = _check_names(source, target)
     parsed_granularity = _parse_granularity(granularity)
     if dry_run:
         operation = OperationId(engine.runtime.new_id())
-        with MergeRun(engine, operation, parsed_granularity, choose, rejects, tell) as run:
+        with MergeRun(
+            engine, operation, parsed_granularity, choose_runner, rejects, on_progress
+        ) as run:
             return replace(_preview(run, pair, older=allow_older_base), actor=options.actor)
     engine.require_writable("merge")
     request = make_write_request(
-        Verb.MERGE,
+        RequestKind.MERGE,
         pair.target,
         options,
         source=pair.source,
@@ -160,20 +162,22 @@ def merge(
     engine.require_here(pair.source, "merge")
     kinds = WriterKind.BRANCH_MERGE, CommitKind.BRANCH_MERGE
     header = mint_header(engine.runtime, *kinds, options)
-    with MergeRun(engine, header.operation_id, parsed_granularity, choose, rejects, tell) as run:
+    with MergeRun(
+        engine, header.operation_id, parsed_granularity, choose_runner, rejects, on_progress
+    ) as run:
         done = _commit(run, pair, request, header, older=allow_older_base)
     if isinstance(done, Replay):
         return _replay(done, pair, options.actor)
     if done.commit is not None:
         rows = done.outcome.total_rows
-        tell(Progress("commit", rows, rows, Unit.ROWS, rows))
+        on_progress(Progress("commit", rows, rows, Unit.ROWS, rows))
     after_commit(engine, done)
     return MergeResult(
         source=pair.source,
         target=pair.target,
         outcome=done.outcome.relation.outcome,
         tables=_by_name(done.outcome.counts),
-        commit=view_commit(done.commit),
+        commit=public_commit(done.commit),
         actor=options.actor,
         engine=run.choice.engine,
         reason=run.choice.reason,
@@ -190,7 +194,7 @@ class _Pair:
 
 def _commit(
     run: "MergeRun", pair: _Pair, request: KeyedRequest | None, header: Header, *, older: bool
-) -> Done[DecidedMerge] | Replay:
+) -> CompletedWrite[DecidedMerge] | Replay:
     engine = run.engine
 
     @cache
@@ -205,7 +209,7 @@ def _commit(
             return Prepared(None, resolved.decided)
         plan = run.plan(resolved, header)
         fail(Failpoint.MERGE_PLANNED)
-        run.tell(Progress("commit", 0, resolved.decided.total_rows, Unit.ROWS))
+        run.on_progress(Progress("commit", 0, resolved.decided.total_rows, Unit.ROWS))
         return Prepared(plan, resolved.decided)
 
     workers = StageWorkers(rows=run)
@@ -220,7 +224,7 @@ def _replay(replay: Replay, pair: _Pair, actor: str | None) -> MergeResult:
         target=pair.target,
         outcome=Outcome(replay.receipt["outcome"]),
         tables={key: (n, u, d) for key, (n, u, d) in replay.receipt["tables"].items()},
-        commit=view_commit(replay.commit),
+        commit=public_commit(replay.commit),
         actor=actor,
         replayed=True,
         # Receipts of earlier releases have neither field.
@@ -288,15 +292,15 @@ class MergeRun:
         engine: Engine,
         operation: OperationId,
         granularity: Granularity,
-        choose: Choose | None,
-        rejects: ConflictKeeper | None,
-        report: Tell,
+        choose_runner: ChooseRunner | None,
+        rejects: ConflictSink | None,
+        report: OnProgress,
     ) -> None:
         self.engine = engine
         self.choice = RunnerChoice(None, "there was nothing to compare")
         self._operation, self._granularity = operation, granularity
-        self._choose = partial(choose_here, engine) if choose is None else choose
-        self._rejects, self.tell = rejects, report
+        self._choose = partial(choose_by_size, engine) if choose_runner is None else choose_runner
+        self._rejects, self.on_progress = rejects, report
         self._resources = ExitStack()
         self._bulk: BulkMerge | None = None
 
@@ -319,7 +323,7 @@ class MergeRun:
         if bulk is not None:
             return bulk.resolve(relation)
         tables = self.engine.store.tables
-        resolved = resolve_merge(relation, catalog, tables, self._granularity, self.tell)
+        resolved = resolve_merge(relation, catalog, tables, self._granularity, self.on_progress)
         if resolved.conflicts and self._rejects is not None:
             self._rejects.write_lines(list_lines(resolved.conflicts))
         return resolved
@@ -328,7 +332,7 @@ class MergeRun:
         """Stage a decided merge, or raise its conflicts."""
         match resolved:
             case ResolvedMerge():
-                return plan_merge(resolved, self.engine.store.tables, header, self.tell)
+                return plan_merge(resolved, self.engine.store.tables, header, self.on_progress)
             case SteppedMerge():
                 return self._require_bulk().plan(resolved, header)
 
@@ -390,7 +394,7 @@ class MergeRun:
             for table in relate_tables(
                 relation.base, relation.source.snapshot, relation.target.snapshot
             )
-            if table.way is not Way.SAME
+            if table.way is not MergeStrategy.SAME
         ]
         rows = sum(table.source.row_count + table.target.row_count for table in related)
         if rows <= self.engine.settings.small_work_rows:

@@ -22,8 +22,8 @@ from omnigraphdb.engine.merge.conflicts import (
     kind_of,
     row_message,
 )
-from omnigraphdb.engine.merge.relate import Relation, TableRelation, Way, relate_tables
-from omnigraphdb.engine.merge.resolve import Clash, Resolution, adopt, three_way
+from omnigraphdb.engine.merge.relate import MergeStrategy, Relation, TableRelation, relate_tables
+from omnigraphdb.engine.merge.resolve import Resolution, RowConflicts, adopt, three_way
 from omnigraphdb.engine.merge.virtual import list_other_versions, merge_over
 from omnigraphdb.engine.merge_base import Base
 from omnigraphdb.engine.snapshot_rows import SnapshotRows
@@ -33,7 +33,7 @@ from omnigraphdb.limits import AGREED_ROWS_MAX, MERGE_ROW_CACHE_BYTES
 from omnigraphdb.manifest.records import Agreed
 from omnigraphdb.manifest.snapshot import Entry
 from omnigraphdb.manifest.state import BranchState
-from omnigraphdb.pipeline.progress import Tell, tell_nobody, track_tables
+from omnigraphdb.pipeline.progress import OnProgress, ignore_progress, track_tables
 from omnigraphdb.storage.arrow import column
 from omnigraphdb.storage.tables import Table, Tables
 from omnigraphdb.values import dataclass
@@ -137,7 +137,7 @@ def resolve_merge(
     catalog: Catalog,
     tables: Tables,
     granularity: Granularity,
-    report: Tell = tell_nobody,
+    report: OnProgress = ignore_progress,
 ) -> ResolvedMerge:
     """Decide a merge: rows first, then, when no row is in conflict, the rules over the merged graph."""
     if relation.base is None:
@@ -149,7 +149,7 @@ def resolve_merge(
         for table in track_tables(
             report,
             "compare",
-            [table for table in related if table.way is not Way.SAME],
+            [table for table in related if table.way is not MergeStrategy.SAME],
             _count_source_rows,
         )
     )
@@ -205,15 +205,15 @@ def _resolve_table(
     base = None if relation.base is None else relation.base.at
     source, target = relation.source.at, relation.target.at
     match relation.way:
-        case Way.SAME:
+        case MergeStrategy.SAME:
             raise InternalError(
                 f"{relation.table_key} is the same on both sides and needs no merge"
             )
-        case Way.POINT | Way.ADOPT:
+        case MergeStrategy.POINT | MergeStrategy.ADOPT:
             return adopt(tables, target, source, row_cache)
-        case Way.THREE_WAY:
+        case MergeStrategy.THREE_WAY:
             return three_way(tables, base, source, target, granularity, row_cache)
-        case Way.PUT_TOGETHER:
+        case MergeStrategy.PUT_TOGETHER:
             moves = [
                 candidates(tables, target, at, row_cache) for at in list_other_versions(relation)
             ]
@@ -228,7 +228,9 @@ def _find_row_conflicts(merge: TableMerge, tables: Tables) -> Iterator[Conflict]
         yield from describe_clash(merge.relation, clash, tables)
 
 
-def describe_clash(relation: TableRelation, clash: Clash, tables: Tables) -> Iterator[Conflict]:
+def describe_clash(
+    relation: TableRelation, clash: RowConflicts, tables: Tables
+) -> Iterator[Conflict]:
     """Describe rows that both sides changed, with their three images."""
     sides = [
         read_images_at(table, clash.rows[side].combine_chunks())
@@ -353,7 +355,7 @@ def _describe_table_problems(
 
 
 def plan_merge(
-    merge: ResolvedMerge, tables: Tables, header: Header, report: Tell = tell_nobody
+    merge: ResolvedMerge, tables: Tables, header: Header, report: OnProgress = ignore_progress
 ) -> WritePlan:
     """Stage a resolved merge; conflicts are raised, all of them."""
     if merge.conflicts:
@@ -361,13 +363,15 @@ def plan_merge(
     relation = merge.relation
     branch = relation.target.branch
     moving = [table for table in merge.tables if not table.rows.is_empty]
-    staged_tables = [table for table in moving if table.relation.way is not Way.POINT]
+    staged_tables = [table for table in moving if table.relation.way is not MergeStrategy.POINT]
     writes = (
         stage_write(tables, table.relation.target, branch, table.delta, strict=True)
         for table in track_tables(report, "stage", staged_tables, _count_moved_rows)
     )
     staged = [write for write in writes if write is not None]
-    points = [table.relation.source for table in moving if table.relation.way is Way.POINT]
+    points = [
+        table.relation.source for table in moving if table.relation.way is MergeStrategy.POINT
+    ]
     plan = plan_of(header, relation.target.snapshot, staged, merge.read_set)
     return complete_plan(plan, relation, points, merge.agreed)
 

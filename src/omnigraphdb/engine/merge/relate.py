@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraphdb.engine.merge_base import Base, BaseFinder, Stored, StoredStates, base_at
 from omnigraphdb.errors import MergeBaseUnavailable, UserInputError
 from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey
-from omnigraphdb.manifest.ancestry import Shared, find_shared
+from omnigraphdb.manifest.ancestry import CommonAncestors, find_shared
 from omnigraphdb.manifest.manifest import Manifest
 from omnigraphdb.manifest.records import lance_branch
 from omnigraphdb.manifest.snapshot import Entry, Snapshot
@@ -87,7 +87,12 @@ def _make_unrelated_error(source: BranchState, target: BranchState) -> UserInput
 
 
 def _choose_base(
-    shared: Shared, states: StoredStates, source: BranchState, target: BranchState, *, older: bool
+    shared: CommonAncestors,
+    states: StoredStates,
+    source: BranchState,
+    target: BranchState,
+    *,
+    older: bool,
 ) -> tuple[Base, bool]:
     """Take the only lowest common ancestor if it can be opened, else the states from which the commit graph rebuilds it."""
     if len(shared.lowest) == 1:
@@ -110,7 +115,7 @@ def _choose_base(
 # ---- per table
 
 
-class Way(StrEnum):
+class MergeStrategy(StrEnum):
     """The way of a table from the state of the target to the merged state."""
 
     SAME = "same"
@@ -131,7 +136,7 @@ class TableRelation:
     """
 
     table_key: TableKey
-    way: Way
+    way: MergeStrategy
     base: Entry | None
     source: Entry
     target: Entry
@@ -166,19 +171,21 @@ def _relate_table(
         only = next(iter(parts.values()))
         way = _choose_way(only, source, target, branch)
         return TableRelation(table_key=key, way=way, base=only, source=source, target=target)
-    way = Way.SAME if source.at == target.at else Way.PUT_TOGETHER
+    way = MergeStrategy.SAME if source.at == target.at else MergeStrategy.PUT_TOGETHER
     return TableRelation(
         table_key=key, way=way, base=None, source=source, target=target, parts=parts
     )
 
 
-def _choose_way(base: Entry | None, source: Entry, target: Entry, branch: BranchName) -> Way:
+def _choose_way(
+    base: Entry | None, source: Entry, target: Entry, branch: BranchName
+) -> MergeStrategy:
     if source.at == target.at or (base is not None and base.at == source.at):
-        return Way.SAME
+        return MergeStrategy.SAME
     if base is None or base.at != target.at:
-        return Way.THREE_WAY
+        return MergeStrategy.THREE_WAY
     owned = branch != MAIN and target.at.branch == branch
     # A pin only moves up, and only to main's line: a fork of the source would keep the source from being deleted.
     if source.at.branch is None and not owned and source.version > target.version:
-        return Way.POINT
-    return Way.ADOPT
+        return MergeStrategy.POINT
+    return MergeStrategy.ADOPT

@@ -27,7 +27,7 @@ _NO_IDS = pa.array([], pa.string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
+class RowConflicts:
     """Rows that both sides changed in ways that do not fit; `properties` marks in which columns."""
 
     kind: ConflictKind
@@ -35,7 +35,7 @@ class Clash:
     properties: Mask
     names: tuple[str, ...]
 
-    def take_first(self, count: int) -> "Clash":
+    def take_first(self, count: int) -> "RowConflicts":
         """Take the first of these rows by id."""
         order = pc.sort_indices(column(self.rows, "id")).slice(0, count)
         return replace(
@@ -48,7 +48,7 @@ class Resolution:
     """The decision of a merge about the rows of one table: the rows that move, and the rows in conflict."""
 
     rows: AddressedRows
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[RowConflicts, ...] = ()
     agreed: pa.Array | None = field(default_factory=lambda: _NO_IDS)
     """The ids of rows that both sides had changed in the same way; None when some agree in a part only."""
 
@@ -204,8 +204,10 @@ def _pick(rows: pa.Table, mask: Any) -> pa.Table:
     return rows.filter(pa.array(mask))
 
 
-def _make_clash(kind: ConflictKind, rows: pa.Table) -> Clash:
-    return Clash(kind=kind, rows=rows, properties=np.zeros((rows.num_rows, 0), bool), names=())
+def _make_clash(kind: ConflictKind, rows: pa.Table) -> RowConflicts:
+    return RowConflicts(
+        kind=kind, rows=rows, properties=np.zeros((rows.num_rows, 0), bool), names=()
+    )
 
 
 def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
@@ -218,11 +220,11 @@ def join_agreed(parts: Iterable[pa.Array | None]) -> pa.Array | None:
     return pa.concat_arrays([_NO_IDS, *id_arrays])
 
 
-def _compare_inserts(rows: pa.Table, comparison: Comparison) -> tuple[Clash, pa.Array]:
+def _compare_inserts(rows: pa.Table, comparison: Comparison) -> tuple[RowConflicts, pa.Array]:
     """Find the inserts that differ, which are in conflict; return the ids of the equal inserts too."""
     matrix = comparison.matrix(column(rows, "source"), column(rows, "target"))
     differing = matrix.any(axis=1)
-    clash = Clash(
+    clash = RowConflicts(
         kind=ConflictKind.DIVERGENT_INSERT,
         rows=_pick(rows, differing),
         properties=matrix[differing],
@@ -231,7 +233,7 @@ def _compare_inserts(rows: pa.Table, comparison: Comparison) -> tuple[Clash, pa.
     return clash, column(_pick(rows, ~differing), "id")
 
 
-def _resolve_deletes(rows: pa.Table, comparison: Comparison) -> tuple[pa.Table, Clash]:
+def _resolve_deletes(rows: pa.Table, comparison: Comparison) -> tuple[pa.Table, RowConflicts]:
     """Delete the rows that the target only carried along; rows that it changed are in conflict."""
     touched = comparison.matrix(column(rows, "base"), column(rows, "target")).any(axis=1)
     deletes = _pick(rows, ~touched).select(REMOVED.names)
@@ -266,7 +268,7 @@ def _resolve_updates(
     else:
         target_changed = differences
     clashing = (source_changed & target_changed).any(axis=1)
-    clash = Clash(
+    clash = RowConflicts(
         kind=ConflictKind.DIVERGENT_UPDATE,
         rows=_pick(rows, clashing),
         properties=(source_changed & target_changed)[clashing],

@@ -17,7 +17,7 @@ from omnigraphdb.engine.merge.buckets import (
     compare_step,
     pair_table,
 )
-from omnigraphdb.engine.merge.conflicts import Conflict, ConflictKeeper, in_order, pack_conflicts
+from omnigraphdb.engine.merge.conflicts import Conflict, ConflictSink, in_order, pack_conflicts
 from omnigraphdb.engine.merge.incoming import (
     IncomingSplit,
     cut_incoming,
@@ -32,7 +32,7 @@ from omnigraphdb.engine.merge.prepare import (
     describe_problems,
     list_key_columns,
 )
-from omnigraphdb.engine.merge.relate import Relation, TableRelation, Way, relate_tables
+from omnigraphdb.engine.merge.relate import MergeStrategy, Relation, TableRelation, relate_tables
 from omnigraphdb.engine.merge_base import Base
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.snapshot_rows import SnapshotRows
@@ -42,7 +42,7 @@ from omnigraphdb.limits import AGREED_ROWS_MAX, CONFLICTS_SHOWN_MAX
 from omnigraphdb.manifest.records import Agreed, lance_branch
 from omnigraphdb.pipeline.checks import LoadSpec
 from omnigraphdb.pipeline.input.cut import Size
-from omnigraphdb.pipeline.input.splits import Shaped, Split
+from omnigraphdb.pipeline.input.splits import Split, TypedRows
 from omnigraphdb.pipeline.keys.decide import decide_step
 from omnigraphdb.pipeline.keys.extract import RemovedSplit, cut_committed
 from omnigraphdb.pipeline.keys.plan import KeyPlan
@@ -128,7 +128,7 @@ class BulkMerge:
     spec: LoadSpec
     runner: Runner
     granularity: Granularity
-    conflicts: ConflictKeeper | None = None
+    conflicts: ConflictSink | None = None
     """The destination of all conflicts."""
 
     @property
@@ -141,7 +141,7 @@ class BulkMerge:
         """Decide rows first, then, when no row is in conflict, the rules over the merged graph."""
         assert relation.base is not None, "a merge without a base has nothing to decide"
         related = relate_tables(relation.base, relation.source.snapshot, relation.target.snapshot)
-        moving = [table for table in related if table.way is not Way.SAME]
+        moving = [table for table in related if table.way is not MergeStrategy.SAME]
         implied = list_key_columns(relation, self.spec.catalog)
         messages = self._compare(moving, relation.base, implied)
         reports = select(messages, ConflictsFound)
@@ -211,7 +211,7 @@ class BulkMerge:
             Split(
                 number=count.split,
                 source=0,
-                content=Shaped(count.shaped or ""),
+                content=TypedRows(count.shaped or ""),
                 table_key=count.table_key,
                 rows=count.rows,
             )
@@ -277,7 +277,11 @@ class BulkMerge:
             raise MergeConflicts(decided.conflicts, total=decided.conflicts_total)
         branch = decided.relation.target.branch
         moving = [outcome for outcome in stepped.tables.values() if not outcome.is_empty]
-        staged = [outcome.relation for outcome in moving if outcome.relation.way is not Way.POINT]
+        staged = [
+            outcome.relation
+            for outcome in moving
+            if outcome.relation.way is not MergeStrategy.POINT
+        ]
         own = lance_branch(branch)
         sites = {
             table.table_key: table.target.at for table in staged if table.target.at.branch == own
@@ -300,7 +304,9 @@ class BulkMerge:
             decided.read_set,
         )
         points = [
-            outcome.relation.source for outcome in moving if outcome.relation.way is Way.POINT
+            outcome.relation.source
+            for outcome in moving
+            if outcome.relation.way is MergeStrategy.POINT
         ]
         return complete_plan(plan, decided.relation, points, stepped.agreed)
 

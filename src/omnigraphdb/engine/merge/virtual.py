@@ -18,12 +18,12 @@ from omnigraphdb.engine.equality import Mask
 from omnigraphdb.engine.merge.conflicts import ConflictKind
 from omnigraphdb.engine.merge.relate import TableRelation
 from omnigraphdb.engine.merge.resolve import (
-    Clash,
     Resolution,
+    RowConflicts,
     join_agreed,
     mark_mixed,
 )
-from omnigraphdb.engine.merge_base import Folded, Node, Recovered, Stored, Witness
+from omnigraphdb.engine.merge_base import MergedBase, Node, RecordedMerge, Recovered, Stored
 from omnigraphdb.ids import CommitId, Granularity, TableKey
 from omnigraphdb.limits import COMPARE_ROWS_MAX
 from omnigraphdb.storage.arrow import column
@@ -215,18 +215,18 @@ class _Reading:
         match node:
             case Stored():
                 return self._stored(node.commit)
-            case Folded():
+            case MergedBase():
                 left, right = self.base(node.left), self.base(node.right)
                 return fold(left, right, self.base(node.shared), self.granularity)
             case Recovered():
-                return recover([self._read_testimony(witness) for witness in node.witnesses])
+                return rebuild_state([self._read_testimony(witness) for witness in node.witnesses])
 
     def _stored(self, commit: CommitId) -> Rows:
         entry = self.relation.parts[commit]
         return self.part.rows[None if entry is None else entry.at]
 
-    def _read_testimony(self, witness: Witness) -> "Testimony":
-        return Testimony(
+    def _read_testimony(self, witness: RecordedMerge) -> "MergeEffect":
+        return MergeEffect(
             shared=self.base(witness.shared),
             before=self.base(witness.before),
             after=self.base(witness.after),
@@ -266,7 +266,7 @@ def _merge_properties(left: Rows, right: Rows, shared: Rows) -> tuple[Rows, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Testimony:
+class MergeEffect:
     """The evidence of a merge about a state that it brought; `agreed` marks rows that both had changed in the same way.
 
     `agreed` is None when these rows are not known.
@@ -315,7 +315,7 @@ class Testimony:
         return mask
 
 
-def recover(testimonies: Sequence[Testimony]) -> Rows:
+def rebuild_state(testimonies: Sequence[MergeEffect]) -> Rows:
     """Put a state together from the merges that brought it: one merge may show a row that another leaves open."""
     state = testimonies[0].rows()
     for testimony in testimonies[1:]:
@@ -395,7 +395,7 @@ def _find_clashes(
     clashing: Mask,
     differing: Mask,
     names: tuple[str, ...],
-) -> Iterator[Clash]:
+) -> Iterator[RowConflicts]:
     in_both = source.there & target.there
     is_new = base.known & ~base.there
     kinds = {
@@ -407,7 +407,7 @@ def _find_clashes(
         rows = clashing & of_kind
         if rows.any():
             has_values = kind is not ConflictKind.DELETE_VS_UPDATE
-            yield Clash(
+            yield RowConflicts(
                 kind=kind,
                 rows=triples.filter(pa.array(rows)),
                 properties=differing[rows] if has_values else np.zeros((rows.sum(), 0), bool),

@@ -13,7 +13,7 @@ present names.
 from collections.abc import Iterator
 
 from omnigraphdb.catalog.ir.contract import Contract
-from omnigraphdb.catalog.ir.past import lasts_whole
+from omnigraphdb.catalog.ir.past import is_unchanged_since
 from omnigraphdb.catalog.mixed import split_types
 from omnigraphdb.catalog.model import Catalog, TableType
 from omnigraphdb.compile.checked import CheckedRead, Hop, Pattern
@@ -30,7 +30,7 @@ from omnigraphdb.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastSchema:
+class EarlierSchema:
     """A schema of an earlier commit, with its tables under the names of that schema."""
 
     contract: Contract
@@ -71,7 +71,7 @@ def compile_as_of(plans: Plans, view: View, source: Source, name: str | None) ->
     try:
         return _compile_for_past(plans, view, source, name, other or _refuse_open_forms(checked))
     except QueryError:
-        if other is None and lasts_whole(view.past, view.contract):
+        if other is None and is_unchanged_since(view.past, view.contract):
             return present
         raise
 
@@ -95,24 +95,24 @@ def _compile_for_past(
     raise error from None
 
 
-def list_past_schemas(plans: Plans, view: View) -> Iterator[PastSchema]:
+def list_past_schemas(plans: Plans, view: View) -> Iterator[EarlierSchema]:
     """List the schema of the commit that a view shows, if it is not the present one: under past, then present names."""
     if view.past is None:
         return
-    yield PastSchema(contract=view.past, snapshot=view.state.snapshot, names=NO_NAMES)
+    yield EarlierSchema(contract=view.past, snapshot=view.state.snapshot, names=NO_NAMES)
     renamed = plans.past_schema(view.contract, view.past)
     if renamed is not None:
-        yield PastSchema(
+        yield EarlierSchema(
             contract=renamed,
             snapshot=by_identity(view.state.snapshot, renamed),
             names=map_past_names(renamed, view.past),
         )
 
 
-def find_shown_schema(plans: Plans, view: View) -> PastSchema:
+def find_shown_schema(plans: Plans, view: View) -> EarlierSchema:
     """Return the types and tables of a view under present names, including the types that were dropped since."""
     *_, renamed = (None, *list_past_schemas(plans, view))
-    return renamed or PastSchema(contract=view.contract, snapshot=view.snapshot, names=NO_NAMES)
+    return renamed or EarlierSchema(contract=view.contract, snapshot=view.snapshot, names=NO_NAMES)
 
 
 def _refuse_open_forms(read: CheckedRead) -> QueryError:

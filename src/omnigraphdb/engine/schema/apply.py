@@ -32,18 +32,18 @@ from omnigraphdb.engine.keyed import (
     KeyedRequest,
     Receipt,
     Replay,
-    Verb,
+    RequestKind,
     find_replay,
     make_write_request,
     record_key,
     replay_in,
 )
 from omnigraphdb.engine.maintenance.operation import refuse_pending
-from omnigraphdb.engine.results import SchemaApplyResult, view_commit
+from omnigraphdb.engine.results import SchemaApplyResult, public_commit
 from omnigraphdb.engine.schema.work import Work, work_of
 from omnigraphdb.engine.session.engine import Engine
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice, choose_here
-from omnigraphdb.engine.writer import Done
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice, choose_by_size
+from omnigraphdb.engine.writer import CompletedWrite
 from omnigraphdb.errors import OmniError, PreconditionFailed, SchemaApplyConflict
 from omnigraphdb.failpoints import Failpoint, fail
 from omnigraphdb.ids import MAIN, OperationId, TableKey, Version
@@ -61,7 +61,7 @@ from omnigraphdb.manifest.change import OperationDraft
 from omnigraphdb.manifest.records import CommitKind
 from omnigraphdb.manifest.snapshot import Entry, Snapshot
 from omnigraphdb.manifest.view import View
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress, track_tables
 from omnigraphdb.pipeline.rewrite import RunnerRewriter, measure_tables
 from omnigraphdb.storage.locks.holders import Activity
 from omnigraphdb.storage.tables import Tables
@@ -89,17 +89,17 @@ def apply_schema(
     *,
     allow_data_loss: bool = False,
     options: WriteOptions = ANONYMOUS,
-    tell: Tell = tell_nobody,
-    choose: Choose | None = None,
+    on_progress: OnProgress = ignore_progress,
+    choose_runner: ChooseRunner | None = None,
 ) -> SchemaApplyResult:
     """Change the schema of the graph in one commit; an unsupported change is refused as a whole.
 
-    `choose` selects the runner that rewrites the tables that lose a column for good; by default this process does it.
+    `choose_runner` selects the runner that rewrites the tables that lose a column for good; by default this process does it.
     """
     engine.require_writable("schema apply")
     desired = compile_schema(source)
     request = make_write_request(
-        Verb.SCHEMA_APPLY, MAIN, options, text=source.text, allow_data_loss=allow_data_loss
+        RequestKind.SCHEMA_APPLY, MAIN, options, text=source.text, allow_data_loss=allow_data_loss
     )
     replay = find_replay(engine, request)
     if replay is not None:
@@ -120,7 +120,9 @@ def apply_schema(
         # With every lock held, a pending operation has no owner left: recovery comes first.
         refuse_pending(engine, "schema apply", held_locks)
         work = work_of(view.contract, desired)
-        choice = _choose_rewriter(engine, view, work.stripped if allow_data_loss else (), choose)
+        choice = _choose_rewriter(
+            engine, view, work.stripped if allow_data_loss else (), choose_runner
+        )
         receipt |= {"engine": choice.engine, "reason": choice.reason}
         # The expectation of the caller was checked: the change is made of this head.
         kinds = WriterKind.SCHEMA_APPLY, CommitKind.SCHEMA_APPLY
@@ -133,7 +135,7 @@ def apply_schema(
             header=header,
             forgets=allow_data_loss,
             choice=choice,
-            tell=tell,
+            on_progress=on_progress,
             operation=None if request is None else request.draft(header.operation_id, receipt),
         )
         done = change.commit(held_locks)
@@ -143,9 +145,9 @@ def apply_schema(
         steps=plan.steps,
         manifest_version=done.outcome,
         actor=options.actor,
-        commit=view_commit(done.commit),
+        commit=public_commit(done.commit),
         warnings=(*plan.warnings, *history_warnings),
-        pending_indexes=after_commit(engine, done, choice.index_workers, tell=tell),
+        pending_indexes=after_commit(engine, done, choice.index_workers, on_progress=on_progress),
         engine=choice.engine,
         reason=choice.reason,
     )
@@ -177,14 +179,14 @@ _NO_REWRITE: Final = "no row is written anew"
 
 
 def _choose_rewriter(
-    engine: Engine, view: View, stripped: Collection[TableKey], choose: Choose | None
+    engine: Engine, view: View, stripped: Collection[TableKey], choose_runner: ChooseRunner | None
 ) -> RunnerChoice:
     """Choose the runner that rewrites rows, by their number and size."""
     versions = [view.snapshot.entry(key).at for key in sorted(stripped)]
     if not versions:
         return RunnerChoice(None, _NO_REWRITE)
     size = measure_tables(engine.store.tables, versions)
-    return choose_here(engine, size) if choose is None else choose(size)
+    return choose_by_size(engine, size) if choose_runner is None else choose_runner(size)
 
 
 def _replay(engine: Engine, replay: Replay, actor: str | None) -> SchemaApplyResult:
@@ -196,7 +198,7 @@ def _replay(engine: Engine, replay: Replay, actor: str | None) -> SchemaApplyRes
         if commit is None
         else commit.manifest_version,
         actor=actor,
-        commit=view_commit(commit),
+        commit=public_commit(commit),
         warnings=tuple(replay.receipt["warnings"]),
         replayed=True,
         engine=replay.receipt.get("engine", "local"),
@@ -240,19 +242,19 @@ class _Change:
     choice: RunnerChoice
     """The runner that rewrites rows."""
     operation: OperationDraft | None
-    tell: Tell
+    on_progress: OnProgress
 
-    def commit(self, held_locks: HeldLocks) -> Done[Version]:
+    def commit(self, held_locks: HeldLocks) -> CompletedWrite[Version]:
         """Make the change visible, or leave it to recovery, or leave no trace."""
         self._require_no_drift()
         try:
             plan = self._plan()
             count = len(self.work.touched)
-            self.tell(Progress("commit", 0, count, Unit.TABLES))
+            self.on_progress(Progress("commit", 0, count, Unit.TABLES))
             committed = commit_locked(self.engine, plan, held_locks, self._workers)
-            self.tell(Progress("commit", count, count, Unit.TABLES))
+            self.on_progress(Progress("commit", count, count, Unit.TABLES))
             version = committed.published.version
-            return Done(view=self.view, plan=plan, outcome=version, committed=committed)
+            return CompletedWrite(view=self.view, plan=plan, outcome=version, committed=committed)
         except PreconditionFailed as error:
             raise self._make_lease_error() from error
         finally:
@@ -267,7 +269,7 @@ class _Change:
 
     def _plan(self) -> WritePlan:
         tables = sorted(self.work.reshaped)
-        writes = [self._write(key) for key in track_tables(self.tell, "reshape", tables)]
+        writes = [self._write(key) for key in track_tables(self.on_progress, "reshape", tables)]
         return replace(
             plan_of(self.header, self.view.snapshot, writes, self.view.snapshot.pins),
             registrations=tuple(self._registrations()),

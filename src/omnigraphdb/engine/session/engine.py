@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import partial
 from weakref import finalize
 
-from omnigraphdb.commit.arrivals import Arrivals
+from omnigraphdb.commit.arrivals import PreparingWriters
 from omnigraphdb.commit.locks import TableLocks, queue_of
 from omnigraphdb.commit.protocol import Committer
 from omnigraphdb.commit.sidecars import Sidecars
@@ -57,7 +57,7 @@ class Engine:
     views: Views
     entered: Recent[BranchName, float]
     """The monotonic time of the last full check of the store before a write, by branch."""
-    arrivals: Arrivals
+    arrivals: PreparingWriters
     """The callers that prepare an insert at this moment."""
     plans: Plans
     cache: ByteCache
@@ -196,7 +196,7 @@ def assemble(
         recovery=recovery,
         views=Recent(BRANCH_STATES_MAX),
         entered=Recent(BRANCH_STATES_MAX),
-        arrivals=Arrivals(runtime),
+        arrivals=PreparingWriters(runtime),
         plans=Plans(),
         cache=ByteCache(settings.cache_bytes),
         cached_ids=CachedIds(settings.cache_bytes // CACHED_ID_BYTES),

@@ -12,7 +12,7 @@ from omnigraphdb.commit.plan import ANONYMOUS, WriteOptions, mint_header
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.engine.after_commit import after_commit
 from omnigraphdb.engine.attempt import attempt
-from omnigraphdb.engine.results import MutationResult, view_commit
+from omnigraphdb.engine.results import MutationResult, public_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.prepare import open_committed_rows, prepare_deltas
 from omnigraphdb.engine.writer import Prepared
@@ -67,7 +67,7 @@ def assign_values(
         affected_nodes=done.outcome,
         affected_edges=0,
         actor=options.actor,
-        commit=view_commit(done.commit),
+        commit=public_commit(done.commit),
     )
 
 

@@ -23,7 +23,7 @@ from omnigraphdb.pipeline.checks import (
     recheck_step,
 )
 from omnigraphdb.pipeline.findings import InputMap, make_error, map_inputs
-from omnigraphdb.pipeline.input.splits import CheckedRows, Shaped, Split
+from omnigraphdb.pipeline.input.splits import CheckedRows, Split, TypedRows
 from omnigraphdb.pipeline.keys.decide import STRICT, decide_step
 from omnigraphdb.pipeline.keys.extract import cut_committed
 from omnigraphdb.pipeline.keys.local import local_endpoints_step, local_ids_step, make_reading_check
@@ -332,7 +332,7 @@ class BulkLoad:
             Split(
                 number=number,
                 source=0,
-                content=Shaped(nodes.path),
+                content=TypedRows(nodes.path),
                 table_key=nodes.table_key,
                 rows=nodes.rows,
             )

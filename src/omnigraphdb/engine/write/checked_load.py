@@ -16,7 +16,7 @@ from omnigraphdb.engine.snapshot_rows import SnapshotRows
 from omnigraphdb.engine.write.bulk import BulkLoad, check
 from omnigraphdb.engine.write.heartbeat import keep_heartbeat
 from omnigraphdb.engine.write.prepare import open_committed_rows, prepare_deltas
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice, choose_here
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice, choose_by_size
 from omnigraphdb.engine.writer import Prepared
 from omnigraphdb.errors import OmniError, ReadSetConflict, UserInputError
 from omnigraphdb.ids import TableKey
@@ -28,7 +28,7 @@ from omnigraphdb.pipeline.input.intake import Intake
 from omnigraphdb.pipeline.input.sources import LoadSource, SpilledFrame, read_sources
 from omnigraphdb.pipeline.input.splits import Split, grain_of
 from omnigraphdb.pipeline.keys.create import create_missing
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress
 from omnigraphdb.pipeline.rejects import Rejects, SpilledProblems, make_load_error, tabulate_all
 from omnigraphdb.values import dataclass
 
@@ -47,12 +47,12 @@ class LoadRequest:
     creates: frozenset[TableKey] = frozenset()
     """Node tables that get a row for every id that edges name and that no node has."""
 
-    written_ahead: SpilledFrame | None = None
+    early_rows: SpilledFrame | None = None
     """A frame whose rows were checked and written before the load began."""
 
     def require_schema(self, view: View) -> None:
         """Refuse rows that were typed by another schema, or written for a branch that no longer exists."""
-        ahead = self.written_ahead
+        ahead = self.early_rows
         actual = view.contract.ir_hash
         for expected in (self.contract.ir_hash, *(() if ahead is None else (ahead.schema_hash,))):
             if actual != expected:
@@ -88,22 +88,22 @@ def check_load(
     engine: Engine,
     load_source: LoadSource,
     request: LoadRequest,
-    choose_runner: Choose | None = None,
-    report_progress: Tell = tell_nobody,
+    choose_runner: ChooseRunner | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Iterator[tuple[CheckedLoad, RunnerChoice]]:
     """Read the whole source, in memory or in steps; raise with every problem of its records."""
     settings = engine.settings
     load_source = load_source.read_ahead(settings.small_work_bytes, settings.small_work_rows)
     foreign = load_source.foreign
     size = measure(load_source) if foreign is None else Size(bytes=0, rows=0, foreign=foreign)
-    choice = choose_here(engine, size) if choose_runner is None else choose_runner(size)
+    choice = choose_by_size(engine, size) if choose_runner is None else choose_runner(size)
     if engine.read_only and choice.runner is not None:
         choice = RunnerChoice(None, "a graph that is opened to be read keeps no scratch files")
     if foreign is None and choice.runner is None:
-        report_progress(Progress("read", 0, None, Unit.ROWS, 0, 0))
-        checked_load = _in_memory(engine, load_source, request, report_progress)
+        on_progress(Progress("read", 0, None, Unit.ROWS, 0, 0))
+        checked_load = _in_memory(engine, load_source, request, on_progress)
         rows = sum(checked_load.records.values())
-        report_progress(Progress("read", rows, rows, Unit.ROWS, rows, size.bytes))
+        on_progress(Progress("read", rows, rows, Unit.ROWS, rows, size.bytes))
         yield checked_load, choice
         return
     with keep_heartbeat(
@@ -158,7 +158,7 @@ class InMemoryLoad:
     problems: Violations
     spilled: SpilledProblems | None
     """The problems before `problems`, when they are many and all problems are requested."""
-    tell: Tell
+    on_progress: OnProgress
     workers: StageWorkers = ALONE
 
     def require_fit(self, view: View) -> Mapping[TableKey, int]:
@@ -204,14 +204,14 @@ class InMemoryLoad:
             committed,
             self.engine.workers,
             header,
-            self.tell,
+            self.on_progress,
             self._make_error,
         )
         return Prepared(plan, {} if plan is None else created)
 
 
 def _in_memory(
-    engine: Engine, load_source: LoadSource, request: LoadRequest, report_progress: Tell
+    engine: Engine, load_source: LoadSource, request: LoadRequest, on_progress: OnProgress
 ) -> InMemoryLoad:
     intake, spilled = Intake(request.contract.catalog), None
     if request.rejects is not None:
@@ -226,7 +226,7 @@ def _in_memory(
         records=intake.records,
         problems=Violations(tuple(intake.problems), intake.total),
         spilled=spilled,
-        tell=report_progress,
+        on_progress=on_progress,
     )
 
 

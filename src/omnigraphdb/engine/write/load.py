@@ -16,18 +16,18 @@ from omnigraphdb.engine.keyed import (
     KeyedRequest,
     Receipt,
     Replay,
-    Verb,
+    RequestKind,
     attempt_once,
     find_replay,
     make_request,
     require_expected,
 )
-from omnigraphdb.engine.results import LoadResult, view_commit
+from omnigraphdb.engine.results import LoadResult, public_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.batches import Batch, find_loaded_batch
 from omnigraphdb.engine.write.checked_load import CheckedLoad, LoadRequest, check_load
-from omnigraphdb.engine.write.runner_choice import Choose, RunnerChoice
-from omnigraphdb.engine.writer import Done, Prepared
+from omnigraphdb.engine.write.runner_choice import ChooseRunner, RunnerChoice
+from omnigraphdb.engine.writer import CompletedWrite, Prepared
 from omnigraphdb.errors import NotFound, UserInputError, warn_caller
 from omnigraphdb.ids import MAIN, BranchName, LoadMode, TableKey
 from omnigraphdb.manifest.names import branch_name, new_branch_name
@@ -36,7 +36,7 @@ from omnigraphdb.manifest.view import View
 from omnigraphdb.pipeline.input.digest import digest_source, list_tables
 from omnigraphdb.pipeline.input.sources import LoadSource, SpilledFrame, identify_source
 from omnigraphdb.pipeline.keys.create import require_creatable
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress
 from omnigraphdb.pipeline.rejects import Rejects
 
 KINDS = {
@@ -65,10 +65,10 @@ def load(
     options: WriteOptions = ANONYMOUS,
     allow_empty: bool = False,
     dry_run: bool = False,
-    choose: Choose | None = None,
+    choose_runner: ChooseRunner | None = None,
     batch_id: str | None = None,
     strict: Collection[str] = (),
-    tell: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
     rejects: Rejects | None = None,
     create: Collection[str] = (),
 ) -> LoadResult:
@@ -77,7 +77,7 @@ def load(
     A `batch_id` is written once: a load that repeats it writes nothing, and a load with another request under it is
     refused. When the other types are merged, types in `strict` are only added to. A load with an idempotency key takes
     effect once; repeated, it returns its first result. For the types in `create` the load creates every node that its
-    edges name and that does not exist. `tell` is called with the progress of reading, checking, staging and indexing in
+    edges name and that does not exist. `on_progress` is called with the progress of reading, checking, staging and indexing in
     memory, and of the commit; the runner reports the progress of steps.
     """
     target = branch_name(branch, "load")
@@ -115,7 +115,7 @@ def load(
         strict=frozenset(contract.catalog.table(name).table_key for name in strict),
         rejects=rejects,
         creates=creates,
-        written_ahead=_find_written_ahead(load_source),
+        early_rows=_find_written_ahead(load_source),
     )
     empty_result = LoadResult(
         uri=engine.uri,
@@ -130,7 +130,10 @@ def load(
     replayed = _replay_batch(engine, batch, empty_result)
     if replayed is not None:
         return replayed
-    with check_load(engine, load_source, request, choose, tell) as (checked_load, choice):
+    with check_load(engine, load_source, request, choose_runner, on_progress) as (
+        checked_load,
+        choice,
+    ):
         done = _describe_checked(empty_result, load_source, checked_load, choice)
         is_empty = kind is DeltaKind.REPLACE and not checked_load.records and not allow_empty
         if is_empty or dry_run:
@@ -143,23 +146,23 @@ def load(
         if from_branch is not None:
             was_forked = _fork_missing(engine, target, from_branch, checked_load)
             done = replace(done, branch_created=was_forked)
-        written = _commit_checked(engine, keyed, header, checked_load, done, tell)
+        written = _commit_checked(engine, keyed, header, checked_load, done, on_progress)
     if isinstance(written, Replay):
         return _replay(engine, written, target, options.actor)
     done = _add_created(done, written.outcome)
     if written.commit is None:
         # A rival may have loaded the batch meanwhile.
         return _replay_batch(engine, batch, empty_result) or done
-    tell(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
+    on_progress(Progress("commit", done.total_rows, done.total_rows, Unit.ROWS, done.total_rows))
     pending = after_commit(
         engine,
         written,
         choice.index_workers,
-        tell,
+        on_progress,
         rows_max=choice.indexed_rows_max,
         adjacency_bytes_max=choice.adjacency_bytes_max,
     )
-    return replace(done, commit=view_commit(written.commit), pending_indexes=pending)
+    return replace(done, commit=public_commit(written.commit), pending_indexes=pending)
 
 
 def _mint_load_header(engine: Engine, options: WriteOptions, batch: Batch | None) -> Header:
@@ -187,7 +190,7 @@ def _replay_batch(
     note = f"{reason}, in commit {commit.id}; nothing was written"
     warn_caller(note)
     return replace(
-        empty_result, commit=view_commit(commit), replayed=True, reason=reason, notes=(note,)
+        empty_result, commit=public_commit(commit), replayed=True, reason=reason, notes=(note,)
     )
 
 
@@ -230,11 +233,11 @@ def _commit_checked(
     header: Header,
     checked_load: CheckedLoad,
     done: LoadResult,
-    report_progress: Tell,
-) -> Done[Mapping[TableKey, int]] | Replay:
+    on_progress: OnProgress,
+) -> CompletedWrite[Mapping[TableKey, int]] | Replay:
     def prepare(view: View) -> Prepared[Mapping[TableKey, int]]:
         prepared = checked_load.prepare(view)
-        report_progress(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
+        on_progress(Progress("commit", 0, done.total_rows, Unit.ROWS, 0))
         return prepared
 
     return attempt_once(
@@ -263,7 +266,9 @@ def _make_request(
 ) -> KeyedRequest:
     settings = engine.settings
     content = digest_source(load_source, settings.small_work_bytes, settings.small_work_rows)
-    return make_request(Verb.LOAD, target, actor, key, asked=request_options, content=content)
+    return make_request(
+        RequestKind.LOAD, target, actor, key, asked=request_options, content=content
+    )
 
 
 def _make_receipt(done: LoadResult) -> Receipt:
@@ -285,7 +290,7 @@ def _replay(engine: Engine, replay: Replay, target: BranchName, actor: str | Non
         uri=engine.uri,
         branch=target,
         actor=actor,
-        commit=view_commit(replay.commit),
+        commit=public_commit(replay.commit),
         replayed=True,
         **facts,
     )

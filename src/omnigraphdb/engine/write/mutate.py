@@ -17,12 +17,12 @@ from omnigraphdb.engine.keyed import (
     KeyedRequest,
     Receipt,
     Replay,
-    Verb,
+    RequestKind,
     attempt_once,
     find_replay,
     make_request,
 )
-from omnigraphdb.engine.results import MutationResult, view_commit
+from omnigraphdb.engine.results import MutationResult, public_commit
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.write.matches import open_matches
 from omnigraphdb.engine.write.mutating import Counts, Mutating
@@ -92,7 +92,7 @@ def mutate(
     return MutationResult(
         branch=target,
         actor=options.actor,
-        commit=view_commit(done.commit),
+        commit=public_commit(done.commit),
         **_make_receipt(compiled, done.outcome),
     )
 
@@ -113,7 +113,7 @@ def _make_request(
         "params": params,
         "if_commit": options.if_commit,
     }
-    return make_request(Verb.MUTATE, target, options.actor, options.key, **request_parts)
+    return make_request(RequestKind.MUTATE, target, options.actor, options.key, **request_parts)
 
 
 def _prepare(
@@ -189,7 +189,7 @@ def _replay(replay: Replay, target: BranchName, actor: str | None) -> MutationRe
     return MutationResult(
         branch=target,
         actor=actor,
-        commit=view_commit(replay.commit),
+        commit=public_commit(replay.commit),
         replayed=True,
         **replay.receipt,
     )

@@ -11,17 +11,17 @@ from omnigraphdb.commit.stage import stage_write
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.engine.snapshot_rows import SnapshotRows
 from omnigraphdb.engine.write.batches import find_loaded_batch
-from omnigraphdb.engine.writer import CandidateView
+from omnigraphdb.engine.writer import GroupView
 from omnigraphdb.errors import OmniError
 from omnigraphdb.failpoints import Failpoint, fail
 from omnigraphdb.manifest.view import View
-from omnigraphdb.pipeline.progress import Progress, Tell, Unit, tell_nobody, track_tables
+from omnigraphdb.pipeline.progress import OnProgress, Progress, Unit, ignore_progress, track_tables
 from omnigraphdb.storage.counters import carry_context
 
 
 def open_committed_rows(engine: Engine, view: View) -> SnapshotRows:
     """Open the rows of a view for the checks of rules."""
-    cached_ids = view.ids if isinstance(view, CandidateView) else engine.cached_ids
+    cached_ids = view.ids if isinstance(view, GroupView) else engine.cached_ids
     return SnapshotRows(snapshot=view.snapshot, tables=engine.store.tables, cached_ids=cached_ids)
 
 
@@ -31,17 +31,17 @@ def prepare_deltas(
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
     header: Header,
-    report_progress: Tell = tell_nobody,
+    on_progress: OnProgress = ignore_progress,
     make_error: Callable[[Violations], OmniError] = Violations.error,
 ) -> WritePlan | None:
     """Check the final image and stage it; None when there is nothing to write."""
     if deltas.is_empty or find_loaded_batch(view, header.batch_id, header.batch_request):
         return None
     rows = sum(map(_count_rows, deltas))
-    report_progress(Progress("check", 0, rows, Unit.ROWS, 0))
+    on_progress(Progress("check", 0, rows, Unit.ROWS, 0))
     check_deltas(view, deltas, committed, make_error)
-    report_progress(Progress("check", rows, rows, Unit.ROWS, rows))
-    writes = _stage_all(view, deltas, committed, workers, report_progress)
+    on_progress(Progress("check", rows, rows, Unit.ROWS, rows))
+    writes = _stage_all(view, deltas, committed, workers, on_progress)
     if not writes:
         return None
     fail(Failpoint.PREPARED)
@@ -65,7 +65,7 @@ def _stage_all(
     deltas: Deltas,
     committed: SnapshotRows,
     workers: ThreadPoolExecutor,
-    report_progress: Tell,
+    on_progress: OnProgress,
 ) -> tuple[TableWrite, ...]:
     """Stage tables in parallel; a table that must be forked first is staged under the locks."""
 
@@ -80,8 +80,7 @@ def _stage_all(
     all_deltas = list(deltas)
     if len(all_deltas) == 1:
         writes = [
-            stage(delta)
-            for delta in track_tables(report_progress, "stage", all_deltas, _count_rows)
+            stage(delta) for delta in track_tables(on_progress, "stage", all_deltas, _count_rows)
         ]
     else:
         # This thread only waits: as many tables are staged at once as the pool has threads.
@@ -89,7 +88,7 @@ def _stage_all(
             n: workers.submit(carry_context(stage), delta) for n, delta in enumerate(all_deltas)
         }
         numbers = track_tables(
-            report_progress, "stage", range(len(all_deltas)), lambda n: _count_rows(all_deltas[n])
+            on_progress, "stage", range(len(all_deltas)), lambda n: _count_rows(all_deltas[n])
         )
         writes = [futures[number].result() for number in numbers]
     return tuple(write for write in writes if write is not None)

@@ -7,7 +7,7 @@ from typing import Any
 from omnigraphdb.engine.session.engine import Engine
 from omnigraphdb.limits import CACHED_IDS_ROWS
 from omnigraphdb.pipeline.input.cut import Size
-from omnigraphdb.pipeline.input.splits import Portion
+from omnigraphdb.pipeline.input.splits import SplitDraft
 from omnigraphdb.pipeline.local import LocalRunner
 from omnigraphdb.pipeline.location import StoreLocation
 from omnigraphdb.pipeline.runner import Runner
@@ -21,7 +21,7 @@ class RunnerChoice:
 
     runner: Runner | None
     reason: str
-    spread: "Callable[[Any, StoreLocation, str], Sequence[Portion]] | None" = None
+    spread: "Callable[[Any, StoreLocation, str], Sequence[SplitDraft]] | None" = None
     index_workers: Workers | None = None
     """The workers that build indexes after the load; None stands for this process."""
     held_ids_max: int = CACHED_IDS_ROWS
@@ -39,17 +39,17 @@ class RunnerChoice:
         return "local" if self.runner is None else self.runner.engine
 
 
-Choose = Callable[[Size], RunnerChoice]
+ChooseRunner = Callable[[Size], RunnerChoice]
 """Chooses by size; the size of a stream is the size of its part that was read ahead."""
 
 
-def choose_here(engine: Engine, size: Size) -> RunnerChoice:
+def choose_by_size(engine: Engine, size: Size) -> RunnerChoice:
     """Choose without leaving this process: in memory when the input is small, else by threads in steps."""
     if not is_large(engine, size):
-        return RunnerChoice(None, f"{spell_size(size)} are little enough for memory")
+        return RunnerChoice(None, f"{format_size(size)} are little enough for memory")
     # More workers than cores would only keep more rows in memory.
     workers = min(engine.settings.load_concurrency, os.cpu_count() or 1)
-    return RunnerChoice(LocalRunner(workers), f"{spell_size(size)}, in steps")
+    return RunnerChoice(LocalRunner(workers), f"{format_size(size)}, in steps")
 
 
 def is_large(engine: Engine, size: Size) -> bool:
@@ -58,7 +58,7 @@ def is_large(engine: Engine, size: Size) -> bool:
     return size.bytes > settings.small_work_bytes or size.rows > settings.small_work_rows
 
 
-def spell_size(size: Size) -> str:
+def format_size(size: Size) -> str:
     """Render a size in words."""
     rows = f" and {size.rows} rows" if size.rows else ""
     return f"{size.bytes} bytes{rows} of input"

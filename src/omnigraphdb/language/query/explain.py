@@ -16,15 +16,15 @@ from omnigraphdb.language.query.explain_outside import (
     explain_query_head,
     explain_still_open,
 )
-from omnigraphdb.language.query.state import HOPS, Stuck, is_call
+from omnigraphdb.language.query.state import HOPS, SyntaxFailure, is_call
 from omnigraphdb.language.query.tokens import FUNCTIONS, span_of
 from omnigraphdb.language.query.wording import render_token
 from omnigraphdb.limits import NESTING_MAX
 
-Rule = Callable[[Stuck], Diagnostic | None]
+Rule = Callable[[SyntaxFailure], Diagnostic | None]
 
 
-def explain(fault: Stuck) -> Diagnostic:
+def explain(fault: SyntaxFailure) -> Diagnostic:
     """Explain why the token does not fit, with the tokens that would."""
     return first_finding(_RULES, fault) or _report_unexpected(fault)
 
@@ -39,7 +39,7 @@ def report_depth(token: Token) -> Diagnostic:
     )
 
 
-def _report_unexpected(fault: Stuck) -> Diagnostic:
+def _report_unexpected(fault: SyntaxFailure) -> Diagnostic:
     where = f" inside '{fault.owner}'" if fault.owner and fault.owner != HOPS else ""
     return fault.refuse(
         QueryCode.UNEXPECTED,
@@ -51,7 +51,7 @@ def _report_unexpected(fault: Stuck) -> Diagnostic:
 # ---- bodies
 
 
-def _explain_body(fault: Stuck) -> Diagnostic | None:
+def _explain_body(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a body that is empty, begins wrongly, or both reads and writes."""
     if {"_MATCH", "INSERT"} <= fault.accepted and "RBRACE" not in fault.accepted:
         what = (
@@ -90,7 +90,7 @@ _BLOCKS = {
 }
 
 
-def _explain_empty_block(fault: Stuck) -> Diagnostic | None:
+def _explain_empty_block(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain an empty block where a block must hold something."""
     if fault.token != "}" or fault.state.previous != "{" or fault.owner == HOPS:
         return None
@@ -107,7 +107,7 @@ _AFTER_MATCH = {"_RETURN", "_WITH", "INSERT", "UPSERT", "UPDATE", "DELETE"}
 _PARTS = {"_MATCH", "_WITH", "_RETURN", "_HAVING", "_ORDER", "_LIMIT", "_OFFSET"}
 
 
-def _explain_clause_order(fault: Stuck) -> Diagnostic | None:
+def _explain_clause_order(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a part of a read that is missing, repeated or misplaced."""
     if "_WITH" in fault.accepted and fault.accepted <= _AFTER_MATCH:
         message = (
@@ -128,7 +128,7 @@ def _explain_clause_order(fault: Stuck) -> Diagnostic | None:
 # ---- pieces
 
 
-def _explain_vector_list(fault: Stuck) -> Diagnostic | None:
+def _explain_vector_list(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a parameter that is a list of vectors."""
     if fault.token != "Vector" or fault.owner != "[":
         return None
@@ -139,7 +139,7 @@ def _explain_vector_list(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_where(fault: Stuck) -> Diagnostic | None:
+def _explain_where(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a `where` that is missing or holds no condition."""
     state, token = fault.state, fault.token
     if "_WHERE" in fault.accepted and fault.owner != HOPS:
@@ -203,7 +203,7 @@ _SIGNATURES = {
 }
 
 
-def _explain_unknown_function(fault: Stuck) -> Diagnostic | None:
+def _explain_unknown_function(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a call of a function that does not exist."""
     token = fault.token
     if not is_call(token, fault.following[0]) or fault.kind != "WORD":
@@ -216,7 +216,7 @@ def _explain_unknown_function(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_arguments(fault: Stuck) -> Diagnostic | None:
+def _explain_arguments(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain an argument that a function does not take."""
     if fault.owner not in FUNCTIONS:
         return None
@@ -228,7 +228,7 @@ def _explain_arguments(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_hops(fault: Stuck) -> Diagnostic | None:
+def _explain_hops(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain hop bounds that are not two numbers."""
     if fault.owner != HOPS:
         return None
@@ -242,7 +242,7 @@ def _explain_hops(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_pattern_in_condition(fault: Stuck) -> Diagnostic | None:
+def _explain_pattern_in_condition(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a traversal inside a condition."""
     state = fault.state
     if fault.kind not in ("WORD", "ANY_EDGE") or state.previous.type != "VARIABLE":
@@ -257,7 +257,7 @@ def _explain_pattern_in_condition(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _explain_edge_not(fault: Stuck) -> Diagnostic | None:
+def _explain_edge_not(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain `not` where an edge word is needed."""
     if fault.kind != "NOT" or fault.state.previous.type not in ("VARIABLE", "EDGE_OPEN", "_COLON"):
         return None

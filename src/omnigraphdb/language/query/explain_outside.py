@@ -5,7 +5,7 @@ import unicodedata
 from omnigraphdb.errors import did_you_mean, suggestion
 from omnigraphdb.language.diagnostics import Diagnostic, finding, fix_line, show_text
 from omnigraphdb.language.query.codes import QueryCode
-from omnigraphdb.language.query.state import HOPS, Opened, Stuck
+from omnigraphdb.language.query.state import HOPS, OpenBracket, SyntaxFailure
 from omnigraphdb.language.query.tokens import END, HEADER, OPEN_COMMENT, OPEN_STRING, STRAY, span_of
 from omnigraphdb.language.query.wording import render_token
 from omnigraphdb.language.source import Source, Span
@@ -16,7 +16,7 @@ OPENED_SHOWN_MAX = 3
 # ---- strings, comments, characters
 
 
-def explain_open_string(fault: Stuck) -> Diagnostic | None:
+def explain_open_string(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a string without its closing quote."""
     # A forgotten quote closes at the next quote, lines later; the text behind it makes no sense.
     runaway = next(
@@ -35,7 +35,7 @@ def explain_open_string(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def explain_open_comment(fault: Stuck) -> Diagnostic | None:
+def explain_open_comment(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a comment without its end."""
     if fault.token.type != OPEN_COMMENT:
         return None
@@ -58,7 +58,7 @@ _CHARACTERS = {
 }
 
 
-def explain_character(fault: Stuck) -> Diagnostic | None:
+def explain_character(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a character that no rule uses."""
     token = fault.token
     if token.type != STRAY or fault.outside:
@@ -72,7 +72,7 @@ def explain_character(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def _character_hint(fault: Stuck) -> str | None:
+def _character_hint(fault: SyntaxFailure) -> str | None:
     if fault.token == "!" and "QUESTION" in fault.accepted:
         return "parameters are required; '?' makes one optional"
     return _CHARACTERS.get(fault.token[:2] if fault.token.startswith("--") else fault.token)
@@ -103,7 +103,7 @@ _FOREIGN = {
 }
 
 
-def explain_header(fault: Stuck) -> Diagnostic | None:
+def explain_header(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a header that is unknown or misplaced."""
     if fault.accepted == {"EXTENSIONS"}:
         message = f"unknown header, 'use' before {render_token(fault.token)}"
@@ -116,7 +116,7 @@ def explain_header(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def explain_outside(fault: Stuck) -> Diagnostic | None:
+def explain_outside(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain text where only a query may begin."""
     if not fault.outside:
         return None
@@ -134,7 +134,7 @@ def explain_outside(fault: Stuck) -> Diagnostic | None:
     )
 
 
-def explain_query_head(fault: Stuck) -> Diagnostic | None:
+def explain_query_head(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain a query without its name or its parameter list."""
     previous = fault.state.previous
     if previous.type == "QUERY":
@@ -157,7 +157,7 @@ def explain_query_head(fault: Stuck) -> Diagnostic | None:
     return None
 
 
-def explain_still_open(fault: Stuck) -> Diagnostic | None:
+def explain_still_open(fault: SyntaxFailure) -> Diagnostic | None:
     """Explain an open bracket at the end of the text, at the next query or at the next part of a read."""
     opened, previous = fault.state.opened, fault.state.previous
     if fault.token.type == END:
@@ -172,7 +172,9 @@ def explain_still_open(fault: Stuck) -> Diagnostic | None:
     return None
 
 
-def _report_unclosed(fault: Stuck, opened: list[Opened], span: Span, what: str) -> Diagnostic:
+def _report_unclosed(
+    fault: SyntaxFailure, opened: list[OpenBracket], span: Span, what: str
+) -> Diagnostic:
     names = [
         _describe_opening(fault.source, bracket) for bracket in reversed(opened[-OPENED_SHOWN_MAX:])
     ]
@@ -188,7 +190,7 @@ def _report_unclosed(fault: Stuck, opened: list[Opened], span: Span, what: str) 
     )
 
 
-def _describe_opening(source: Source, bracket: Opened) -> str:
+def _describe_opening(source: Source, bracket: OpenBracket) -> str:
     line = source.position(span_of(bracket.token).start).line
     owner = "" if bracket.owner in (HOPS, str(bracket.token)) else f"{bracket.owner} "
     return f"'{owner}{bracket.token}' of line {line}"
@@ -198,7 +200,7 @@ _PARTNERS = {"{": "}", "(": ")", "[": "]", "case": "end"}
 _PARTNER_TERMINALS = {"}": "RBRACE", ")": "RPAREN", "]": "RBRACKET", "end": "CASE_END"}
 
 
-def _closing(fault: Stuck, opened: list[Opened]) -> str | None:
+def _closing(fault: SyntaxFailure, opened: list[OpenBracket]) -> str | None:
     closing = [_PARTNERS[str(bracket.token)] for bracket in reversed(opened)]
     complete = closing and _PARTNER_TERMINALS[closing[0]] in fault.accepted
     return " ".join(closing) if complete else None

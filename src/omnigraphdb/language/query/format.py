@@ -9,7 +9,7 @@ from itertools import pairwise, zip_longest
 from lark import Token
 
 from omnigraphdb.language.query.parse import parse_queries
-from omnigraphdb.language.query.spell import Speller, binding, param, quote
+from omnigraphdb.language.query.spell import Renderer, binding, param, quote
 from omnigraphdb.language.query.tokens import COMMENT, END, HEADER, scan
 from omnigraphdb.language.query.tree import (
     Binding,
@@ -109,7 +109,7 @@ class _Layout:
 
     def __init__(self, file: QueryFile, notes: _Notes) -> None:
         self.lines: list[_Line] = []
-        self._spell = Speller()
+        self._spell = Renderer()
         self._indices = [comment.index for comment in notes.comments]
         self._closing = {comment.index for comment in notes.comments if comment.closes}
         self._index = 0

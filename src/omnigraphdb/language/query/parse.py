@@ -21,8 +21,8 @@ from omnigraphdb.language.query.build import TreeBuilder
 from omnigraphdb.language.query.codes import QueryCode
 from omnigraphdb.language.query.explain import explain, report_depth
 from omnigraphdb.language.query.notices import NOTICES
-from omnigraphdb.language.query.repairs import Slip, repair
-from omnigraphdb.language.query.state import ParserState, Stuck, is_call
+from omnigraphdb.language.query.repairs import UnexpectedToken, repair
+from omnigraphdb.language.query.state import ParserState, SyntaxFailure, is_call
 from omnigraphdb.language.query.tokens import (
     END,
     KEYWORDS,
@@ -171,7 +171,7 @@ class _Segment:
     def _repair(
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
     ) -> Diagnostic | None:
-        slip = Slip(
+        slip = UnexpectedToken(
             source=self.source,
             token=token,
             following=following,
@@ -249,7 +249,7 @@ class _Segment:
         self, token: Token, kind: str, following: tuple[Token, Token, Token]
     ) -> Diagnostic:
         return explain(
-            Stuck(
+            SyntaxFailure(
                 source=self.source,
                 token=token,
                 kind=KEYWORDS.get(token.value, kind),

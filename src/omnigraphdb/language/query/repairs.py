@@ -15,7 +15,7 @@ from omnigraphdb.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slip:
+class UnexpectedToken:
     """A token that the parser cannot take, and the terminals that it could take."""
 
     source: Source
@@ -46,12 +46,12 @@ def read_as(token: Token, kind: str, text: str) -> Token:
     return Token(kind, text, token.start_pos, 0, 0, 0, 0, token.end_pos)
 
 
-def repair(slip: Slip) -> Repair | None:
+def repair(slip: UnexpectedToken) -> Repair | None:
     """Correct a mistake that has one possible meaning."""
     return next((correction for rule in _RULES if (correction := rule(slip))), None)
 
 
-def _repair_missing_parameters(slip: Slip) -> Repair | None:
+def _repair_missing_parameters(slip: UnexpectedToken) -> Repair | None:
     token, name = slip.token, slip.state.previous
     if "_LPAREN" not in slip.choices or slip.state.before.type != "QUERY":
         return None
@@ -71,7 +71,7 @@ def _repair_missing_parameters(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_missing_colon(slip: Slip) -> Repair | None:
+def _repair_missing_colon(slip: UnexpectedToken) -> Repair | None:
     token, previous = slip.token, slip.state.previous
     bound = token.type == "TYPE" and slip.following[0].type not in ("VARIABLE", "LBRACE")
     if previous.type != "VARIABLE" or "_COLON" not in slip.choices or not bound:
@@ -88,7 +88,7 @@ def _repair_missing_colon(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_equals_for_colon(slip: Slip) -> Repair | None:
+def _repair_equals_for_colon(slip: UnexpectedToken) -> Repair | None:
     if slip.token.type != "EQUAL" or "_COLON" not in slip.choices:
         return None
     return Repair(
@@ -103,7 +103,7 @@ def _repair_equals_for_colon(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_comma(slip: Slip) -> Repair | None:
+def _repair_comma(slip: UnexpectedToken) -> Repair | None:
     inside = slip.state.inside
     if slip.token.type != "_COMMA" or inside is None:
         return None
@@ -135,7 +135,7 @@ _ROLE_AFTER = {
 }
 
 
-def _repair_upper_keyword(slip: Slip) -> Repair | None:
+def _repair_upper_keyword(slip: UnexpectedToken) -> Repair | None:
     lower = slip.meant("WORD", slip.token.lower())
     kind = choose_terminal(lower, slip.following, slip.choices)
     if slip.token.type != "TYPE" or kind == "WORD" or kind not in slip.choices:
@@ -152,7 +152,7 @@ def _repair_upper_keyword(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_upper_name(slip: Slip) -> Repair | None:
+def _repair_upper_name(slip: UnexpectedToken) -> Repair | None:
     if slip.token.type != "TYPE" or "WORD" not in slip.choices:
         return None
     lower = slip.token[0].lower() + slip.token[1:]
@@ -170,7 +170,7 @@ def _repair_upper_name(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_lower_type(slip: Slip) -> Repair | None:
+def _repair_lower_type(slip: UnexpectedToken) -> Repair | None:
     token = slip.token
     if "TYPE" not in slip.choices or not (token[:1].isalpha() or token.startswith("_")):
         return None
@@ -212,7 +212,7 @@ _HABITS = {
 }
 
 
-def _repair_unknown_scalar(slip: Slip) -> Repair | None:
+def _repair_unknown_scalar(slip: UnexpectedToken) -> Repair | None:
     token = slip.token
     if "SCALAR" not in slip.choices or not token[:1].isalpha() or token == "Vector":
         return None
@@ -236,7 +236,7 @@ _SIGNS = {"==": "EQUAL", "<>": "UNEQUAL", "&&": "_AND", "||": "_OR"}
 _SPELLED = {"EQUAL": "=", "UNEQUAL": "!=", "_AND": "and", "_OR": "or"}
 
 
-def _repair_foreign_sign(slip: Slip) -> Repair | None:
+def _repair_foreign_sign(slip: UnexpectedToken) -> Repair | None:
     kind = _SIGNS.get(slip.token)
     if kind is None or kind not in slip.choices:
         return None
@@ -253,7 +253,7 @@ def _repair_foreign_sign(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_single_quotes(slip: Slip) -> Repair | None:
+def _repair_single_quotes(slip: UnexpectedToken) -> Repair | None:
     if slip.token[:1] != "'" or len(slip.token) < 2 or "STRING" not in slip.choices:
         return None
     quoted = '"' + slip.token[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -269,7 +269,7 @@ def _repair_single_quotes(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_semicolon(slip: Slip) -> Repair | None:
+def _repair_semicolon(slip: UnexpectedToken) -> Repair | None:
     if slip.token.type != STRAY or slip.token != ";":
         return None
     return Repair(
@@ -285,7 +285,7 @@ def _repair_semicolon(slip: Slip) -> Repair | None:
     )
 
 
-def _repair_bad_number(slip: Slip) -> Repair | None:
+def _repair_bad_number(slip: UnexpectedToken) -> Repair | None:
     kind = next((kind for kind in ("FLOAT", "INT") if kind in slip.choices), None)
     if slip.token.type != BAD_NUMBER or kind is None:
         return None
@@ -307,7 +307,7 @@ def _number_hint(token: Token) -> str:
     return "a space is missing before the word" if token.isalnum() else "one point is enough"
 
 
-_RULES: tuple[Callable[[Slip], Repair | None], ...] = (
+_RULES: tuple[Callable[[UnexpectedToken], Repair | None], ...] = (
     _repair_missing_parameters,
     _repair_equals_for_colon,
     _repair_comma,

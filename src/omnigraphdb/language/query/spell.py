@@ -126,7 +126,7 @@ def _rank(expr: Expr) -> _Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Speller:
+class Renderer:
     """A speller of trees; a block inside an expression is spelled clause by clause on one line."""
 
     # ---- expressions
@@ -195,18 +195,18 @@ class Speller:
         return f"-({text})" if text.startswith("-") else f"-{text}"
 
     def _comparison(self, comparison: Compare | IsNull | InList | Between) -> str:
-        def spell(part: Expr) -> str:
+        def render(part: Expr) -> str:
             return self._part(part, _Rank.COMPARISON.above)
 
         match comparison:
             case Compare():
-                return f"{spell(comparison.left)} {comparison.op} {spell(comparison.right)}"
+                return f"{render(comparison.left)} {comparison.op} {render(comparison.right)}"
             case IsNull():
-                return f"{spell(comparison.operand)} is {'not ' if comparison.negated else ''}null"
+                return f"{render(comparison.operand)} is {'not ' if comparison.negated else ''}null"
             case InList():
-                return f"{spell(comparison.operand)} in {spell(comparison.choices)}"
+                return f"{render(comparison.operand)} in {render(comparison.choices)}"
             case Between():
-                return f"{spell(comparison.operand)} between {spell(comparison.low)} and {spell(comparison.high)}"
+                return f"{render(comparison.operand)} between {render(comparison.low)} and {render(comparison.high)}"
 
     def _case(self, expr: CaseExpr) -> str:
         branches = (

@@ -21,7 +21,7 @@ NO_TOKEN = Token("", "", 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenBracket:
     """A bracket that waits for its partner, with the token before it; `weight` counts the levels it adds.
 
     `query` is the name of the query whose parameters or body it opens.
@@ -51,14 +51,14 @@ class ParserState:
     previous: Token = NO_TOKEN
     before: Token = NO_TOKEN
     query: Token | None = None
-    closed: Opened | None = None
-    opened: list[Opened] = field(default_factory=list)
+    closed: OpenBracket | None = None
+    opened: list[OpenBracket] = field(default_factory=list)
     depth: int = 0
     topics: set[str] = field(default_factory=set)
     _prefixes: int = 0
 
     @property
-    def inside(self) -> Opened | None:
+    def inside(self) -> OpenBracket | None:
         """The innermost open bracket."""
         return self.opened[-1] if self.opened else None
 
@@ -94,7 +94,7 @@ class ParserState:
         # The `not` of `not {` is the block itself; before a condition it is a level of its own.
         weight = 1 if kind == "LBRACE" else 1 + self._prefixes
         query = None if self.opened else self.query
-        self.opened.append(Opened(token, previous, query, weight))
+        self.opened.append(OpenBracket(token, previous, query, weight))
         self.depth += weight
 
     def _close(self, kind: str) -> None:
@@ -106,7 +106,7 @@ class ParserState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
+class SyntaxFailure:
     """A token that does not fit, and everything known about its position."""
 
     source: Source

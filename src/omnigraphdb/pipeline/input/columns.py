@@ -43,22 +43,22 @@ class ColumnMisfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
+class TypedColumn:
     """A typed column (NULL where a value did not fit) and the values that did not fit."""
 
     values: pa.Array
     misfits: tuple[ColumnMisfit, ...] = ()
 
 
-def shape(values: Sequence[Any], target: PropertyType) -> Shaped:
+def shape(values: Sequence[Any], target: PropertyType) -> TypedColumn:
     """Turn JSON values (None for absent) into the column of a property."""
     fast = _fast(values, target)
     if fast is not None and (target.nullable or fast.null_count == 0):
-        return Shaped(fast)
+        return TypedColumn(fast)
     return _shape_one_by_one(values, target)
 
 
-def _shape_one_by_one(values: Sequence[Any], target: PropertyType) -> Shaped:
+def _shape_one_by_one(values: Sequence[Any], target: PropertyType) -> TypedColumn:
     fitted_values: list[object] = []
     misfits: list[ColumnMisfit] = []
     for index, value in enumerate(values):
@@ -68,10 +68,10 @@ def _shape_one_by_one(values: Sequence[Any], target: PropertyType) -> Shaped:
             fitted_values.append(None)
         else:
             fitted_values.append(fitted_value)
-    return Shaped(to_arrow(fitted_values, target), tuple(misfits))
+    return TypedColumn(to_arrow(fitted_values, target), tuple(misfits))
 
 
-def shape_ids(values: Sequence[Any], key: PropertyType | None) -> Shaped:
+def shape_ids(values: Sequence[Any], key: PropertyType | None) -> TypedColumn:
     """Turn JSON values into ids: a text is an id, a value of the type of the key becomes its canonical text."""
     texts = [value if isinstance(value, str) and is_storable(value) else None for value in values]
     others = [
@@ -80,9 +80,9 @@ def shape_ids(values: Sequence[Any], key: PropertyType | None) -> Shaped:
     column = pa.array(texts, pa.string())
     if key is None or key.scalar is Scalar.STRING:
         wrong = [index for index, value in enumerate(others) if value is not None]
-        return Shaped(column, tuple(_refuse_id(index, others[index]) for index in wrong))
+        return TypedColumn(column, tuple(_refuse_id(index, others[index]) for index in wrong))
     shaped = shape(others, replace(key, nullable=True))
-    return Shaped(pc.coalesce(column, key_texts(shaped.values, key)), shaped.misfits)
+    return TypedColumn(pc.coalesce(column, key_texts(shaped.values, key)), shaped.misfits)
 
 
 def _refuse_id(index: int, value: Any) -> ColumnMisfit:

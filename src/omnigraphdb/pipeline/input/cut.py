@@ -21,13 +21,13 @@ from omnigraphdb.pipeline.input.sources import (
 )
 from omnigraphdb.pipeline.input.splits import (
     NO_BOUND,
-    Grain,
     InMemory,
-    Portion,
     Spilled,
     SpilledLines,
     SpilledRecords,
     Split,
+    SplitDraft,
+    SplitLimits,
     TextTable,
     cut_frame,
     cut_lines,
@@ -50,11 +50,11 @@ class Size:
     """A Spark frame, which only Spark can cut."""
 
 
-Spread = Callable[[Any], Sequence[Portion]]
+Spread = Callable[[Any], Sequence[SplitDraft]]
 """Cuts a Spark frame: its tasks write the rows to scratch files, whose order is kept."""
 
 
-Spool = Callable[[Iterator[pa.Table]], Iterator[Portion]]
+Spool = Callable[[Iterator[pa.Table]], Iterator[SplitDraft]]
 """Writes the parts of a stream to scratch files."""
 
 
@@ -73,7 +73,10 @@ def measure(load_source: LoadSource) -> Size:
 
 
 def cut(
-    load_source: LoadSource, grain: Grain, spread: Spread | None = None, spool: Spool | None = None
+    load_source: LoadSource,
+    grain: SplitLimits,
+    spread: Spread | None = None,
+    spool: Spool | None = None,
 ) -> tuple[Split, ...]:
     """Cut every source into splits; small sources share a split."""
     splits = (
@@ -90,15 +93,15 @@ def _file_bytes(source: Source) -> int:
 
 
 def _cut_source(
-    source: Source, grain: Grain, spread: Spread | None, spool: Spool | None
-) -> Iterator[Portion]:
+    source: Source, grain: SplitLimits, spread: Spread | None, spool: Spool | None
+) -> Iterator[SplitDraft]:
     match source:
         case LineFile(path):
             yield from cut_lines(path, grain.bytes)
         case FrameFile(path) if path.suffix == ".parquet":
             yield from cut_parquet(path, grain)
         case FrameFile(path):
-            yield Portion(TextTable(str(path)), _file_bytes(source))
+            yield SplitDraft(TextTable(str(path)), _file_bytes(source))
         case FrameSource():
             yield from cut_frame(source.frame, grain)
         case ForeignFrame(frame) if spread is not None:
@@ -107,26 +110,26 @@ def _cut_source(
             yield from spool(source.parts(grain.bytes))
         case Stream() if spool is not None:
             yield from (
-                Portion(SpilledLines(scratch_path), n)
+                SplitDraft(SpilledLines(scratch_path), n)
                 for scratch_path, n in _spool_source(spool, source, grain.bytes)
             )
         case Stream():
-            yield Portion(SpilledLines(""), source.ahead_bytes)
+            yield SplitDraft(SpilledLines(""), source.ahead_bytes)
         case Records() if spool is not None:
             yield from (
-                Portion(SpilledRecords(scratch_path), n)
+                SplitDraft(SpilledRecords(scratch_path), n)
                 for scratch_path, n in _spool_source(spool, source, grain.bytes)
             )
         case Records():
-            yield Portion(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
+            yield SplitDraft(SpilledRecords(""), source.ahead_bytes, source.ahead_rows)
         case FrameStream(ahead):
             # Only the part that was read ahead is known, which is enough to see that the stream is large.
-            yield Portion(InMemory(ahead), ahead.nbytes, ahead.num_rows)
+            yield SplitDraft(InMemory(ahead), ahead.nbytes, ahead.num_rows)
         case ForeignFrame():
             raise InternalError("a Spark frame cannot be cut in this process")
 
 
-def _make_split(source: Source, portion: Portion, index: int, part: int) -> Split:
+def _make_split(source: Source, portion: SplitDraft, index: int, part: int) -> Split:
     file = None
     if isinstance(source, LineFile) or (isinstance(source, FrameFile) and source.named):
         file = str(source.path)
@@ -157,12 +160,12 @@ def _spool_source(
         yield portion.content.path, portion.bytes
 
 
-def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[Portion]:
+def spool_stream(parts: Iterator[pa.Table], store: Store, area: str) -> Iterator[SplitDraft]:
     """Write the parts of a stream to scratch files as they arrive."""
     for number, rows in enumerate(parts):
         path = f"{area}/stream-{SYSTEM.new_id()}-{number}.lance"
         store.scratch.write(path, pack_frame(rows))
-        yield Portion(Spilled(path), rows.nbytes, rows.num_rows)
+        yield SplitDraft(Spilled(path), rows.nbytes, rows.num_rows)
 
 
 def spill_split(split: Split, store: Store, area: str) -> Split:

@@ -17,7 +17,14 @@ from omnigraphdb.catalog.values import key_texts
 from omnigraphdb.commit.origins import Origins, join_origins, rows_in
 from omnigraphdb.errors import Problem, UserInputError, did_you_mean, shorten, suggestion
 from omnigraphdb.limits import FRAME_ROWS
-from omnigraphdb.pipeline.input.columns import DAYS, INSTANTS, ColumnMisfit, Shaped, relist, shape
+from omnigraphdb.pipeline.input.columns import (
+    DAYS,
+    INSTANTS,
+    ColumnMisfit,
+    TypedColumn,
+    relist,
+    shape,
+)
 from omnigraphdb.pipeline.input.intake import Intake, Part
 from omnigraphdb.pipeline.input.text_tables import WIDE, is_worth_threads, read_csv, shape_lists
 from omnigraphdb.storage.arrow import column as table_column
@@ -194,7 +201,7 @@ def _column(
 ) -> pa.Array:
     values = table_column(frame, name) if name in frame.column_names else None
 
-    def shape_part(start: int, rows: int) -> Shaped:
+    def shape_part(start: int, rows: int) -> TypedColumn:
         if values is None:
             return shape([None] * rows, target)
         return shape_table_column(type_, name, values.slice(start, rows), target, intake.catalog)
@@ -214,7 +221,7 @@ def _column(
 def _take_values(
     rows: int,
     target: PropertyType,
-    shape_part: Callable[[int, int], Shaped],
+    shape_part: Callable[[int, int], TypedColumn],
     describe: Callable[[ColumnMisfit], Problem],
     intake: Intake,
 ) -> pa.Array:
@@ -265,24 +272,24 @@ def _read_ids(type_: TableType, frame: pa.Table, origins: Origins, intake: Intak
 
 def shape_table_column(
     type_: TableType, name: str, values: pa.Array, target: PropertyType, catalog: Catalog
-) -> Shaped:
+) -> TypedColumn:
     """Convert a column of a table: an end of an edge, or a property."""
     if isinstance(type_, EdgeType) and name in _ENDS.values():
         return _shape_ids(values, catalog.end_key_type(type_, name), target)
     return shape_column(values, target)
 
 
-def _shape_ids(values: pa.Array, key: PropertyType | None, target: PropertyType) -> Shaped:
+def _shape_ids(values: pa.Array, key: PropertyType | None, target: PropertyType) -> TypedColumn:
     """Convert a column of ids: texts are ids, a column of the type of the key becomes its canonical texts."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if key is None or key.is_text or not _casts_cleanly(values.type, key):
         return shape_column(values, target)
     shaped = shape_column(values, replace(key, nullable=target.nullable))
-    return Shaped(key_texts(shaped.values, key), shaped.misfits)
+    return TypedColumn(key_texts(shaped.values, key), shaped.misfits)
 
 
-def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
+def shape_column(values: pa.Array, target: PropertyType) -> TypedColumn:
     """Convert an Arrow column to the type of a property; only columns that may not fit go through Python."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -294,7 +301,7 @@ def shape_column(values: pa.Array, target: PropertyType) -> Shaped:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return shape(_python_values(values), target)
         if (target.nullable or cast.null_count == 0) and _is_plain(cast, target):
-            return Shaped(cast)
+            return TypedColumn(cast)
     return shape(_python_values(values), target)
 
 

@@ -42,13 +42,13 @@ from omnigraphdb.pipeline.input.splits import (
     InMemory,
     Lines,
     RowGroups,
-    Several,
-    Shaped,
+    SmallFiles,
     Spilled,
     SpilledLines,
     SpilledRecords,
     Split,
     TextTable,
+    TypedRows,
 )
 from omnigraphdb.pipeline.messages import ScratchSlice
 from omnigraphdb.storage.arrow import column
@@ -109,7 +109,7 @@ def read_inputs(
 
 def _read_frames(split: Split, catalog: Catalog, store: Store) -> list[pa.Table] | None:
     """Read the frames of a split of several inputs; None when it holds one input, or lines."""
-    if not isinstance(split.content, Several):
+    if not isinstance(split.content, SmallFiles):
         return None
     frames: list[pa.Table] = []
     for input_split in split.inputs:
@@ -128,7 +128,7 @@ def _read_input(split: Split, intake: Intake, store: Store, first: int) -> tuple
             return intake, _take_records(
                 split, decode_records(unpack_frame(store.scratch.read(path))), intake, first
             )
-        case Shaped() | Several() | CheckedRows():
+        case TypedRows() | SmallFiles() | CheckedRows():
             raise InternalError(f"split {split.number} was read before, or holds several inputs")
         case content:
             type_ = intake.catalog.tables[_table(split)]
@@ -253,11 +253,11 @@ def split_rows(
 ) -> pa.Table:
     """Read some columns of a checked split, with `id` and position; a NULL id asks for a fresh id."""
     match split.content:
-        case Shaped():
+        case TypedRows():
             return store.scratch.read(split.content.path, ["id", *names, POSITION])
         case CheckedRows() as content:
             return _add_positions(_read_checked(content, names, store), split.first)
-        case Several(splits):
+        case SmallFiles(splits):
             return _several_rows(splits, type_, names, catalog, store)
         case ByteRange() | SpilledLines() | SpilledRecords():
             raise InternalError(f"split {split.number} was not shaped")

@@ -28,7 +28,7 @@ from omnigraphdb.pipeline.input.lines import (
 )
 from omnigraphdb.pipeline.input.read import TEXT
 from omnigraphdb.pipeline.input.records import as_record, take_records
-from omnigraphdb.pipeline.input.splits import Portion
+from omnigraphdb.pipeline.input.splits import SplitDraft
 from omnigraphdb.storage.values import MAIN_INCARNATION, Incarnation
 from omnigraphdb.values import dataclass
 
@@ -98,7 +98,7 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 class SpilledFrame:
     """A frame whose rows Spark tasks wrote already: to scratch files, or as fragments for a target."""
 
-    portions: tuple[Portion, ...]
+    portions: tuple[SplitDraft, ...]
     schema_hash: str | None = None
     """The schema that the rows were checked against; None when no row was checked."""
     incarnation: Incarnation = MAIN_INCARNATION

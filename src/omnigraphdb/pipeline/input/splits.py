@@ -89,7 +89,7 @@ class Spilled:
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
+class TypedRows:
     """Typed and checked rows of one table in a scratch file."""
 
     path: str
@@ -117,13 +117,13 @@ Loose = Lines | SpilledRecords
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class SmallFiles:
     """Small inputs that one task reads one after the other; each has its own file name and line numbers."""
 
     splits: "tuple[Split, ...]"
 
 
-Content = Loose | Frame | Shaped | Several | CheckedRows
+Content = Loose | Frame | TypedRows | SmallFiles | CheckedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ class Split:
     @property
     def inputs(self) -> "tuple[Split, ...]":
         """The inputs of the split: several small ones, or the split itself."""
-        return self.content.splits if isinstance(self.content, Several) else (self,)
+        return self.content.splits if isinstance(self.content, SmallFiles) else (self,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ def splits_of(positions: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[A
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grain:
+class SplitLimits:
     """The most that one task reads: bytes, rows, and a worker's fair share of the whole input."""
 
     bytes: int
@@ -206,13 +206,15 @@ class Grain:
         return max(1, -(-size // self.share_bytes), -(-rows // self.share_rows))
 
 
-def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> Grain:
+def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> SplitLimits:
     """Choose the grain for an input of a size, so that no worker is idle while others have much to do."""
     bytes_max = split_bytes(bytes_wanted, size)
     if workers < 2:
-        return Grain(bytes=bytes_max, rows=SPLIT_ROWS, share_bytes=NO_BOUND, share_rows=NO_BOUND)
+        return SplitLimits(
+            bytes=bytes_max, rows=SPLIT_ROWS, share_bytes=NO_BOUND, share_rows=NO_BOUND
+        )
     share_bytes, share_rows = -(-size // workers), max(SPREAD_ROWS, -(-rows // workers))
-    return Grain(
+    return SplitLimits(
         bytes=min(bytes_max, max(SPREAD_BYTES, share_bytes)),
         rows=min(SPLIT_ROWS, share_rows),
         # A task that reads a slice also decodes the rows before it; that pays only when workers would be idle.
@@ -222,7 +224,7 @@ def grain_of(bytes_wanted: int, size: int, rows: int = 0, workers: int = 1) -> G
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class SplitDraft:
     """A split without its number, which is known once all inputs are cut."""
 
     content: Content
@@ -230,7 +232,7 @@ class Portion:
     rows: int | None = None
 
 
-def cut_lines(path: Path, bytes_max: int) -> Iterator[Portion]:
+def cut_lines(path: Path, bytes_max: int) -> Iterator[SplitDraft]:
     """Cut a file of lines by bytes; a compressed file stays whole."""
     try:
         size = path.stat().st_size
@@ -241,14 +243,14 @@ def cut_lines(path: Path, bytes_max: int) -> Iterator[Portion]:
         raise UserInputError(f"'{path}' cannot be read: {reason}; no changes were made") from error
     if path.suffix == ".gz":
         # Compression shrinks text to about a fifth.
-        yield Portion(ByteRange(str(path)), 5 * size)
+        yield SplitDraft(ByteRange(str(path)), 5 * size)
         return
     for start in range(0, max(size, 1), bytes_max):
         end = min(start + bytes_max, size)
-        yield Portion(ByteRange(str(path), start, end), end - start)
+        yield SplitDraft(ByteRange(str(path), start, end), end - start)
 
 
-def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
+def cut_parquet(path: Path, grain: SplitLimits) -> Iterator[SplitDraft]:
     """Cut a Parquet file between its row groups, and inside row groups that exceed a worker's share."""
     try:
         metadata = pyarrow.parquet.read_metadata(path)
@@ -267,29 +269,29 @@ def cut_parquet(path: Path, grain: Grain) -> Iterator[Portion]:
             RowGroups(str(path), tuple(run)), size, rows, grain.slices(size, rows)
         )
     if not groups:
-        yield Portion(RowGroups(str(path), ()), 0, 0)
+        yield SplitDraft(RowGroups(str(path), ()), 0, 0)
 
 
-def _cut_slices(content: RowGroups, size: int, rows: int, count: int) -> Iterator[Portion]:
+def _cut_slices(content: RowGroups, size: int, rows: int, count: int) -> Iterator[SplitDraft]:
     """Make one portion of some row groups, or cut them into slices."""
     if count < 2 or rows < 2:
-        yield Portion(content, size, rows)
+        yield SplitDraft(content, size, rows)
         return
     step = -(-rows // count)
     for start in range(0, rows, step):
         slice_rows = min(step, rows - start)
-        yield Portion(
+        yield SplitDraft(
             replace(content, start=start, rows=slice_rows), size * slice_rows // rows, slice_rows
         )
 
 
-def cut_frame(rows: pa.Table, grain: Grain) -> Iterator[Portion]:
+def cut_frame(rows: pa.Table, grain: SplitLimits) -> Iterator[SplitDraft]:
     """Cut a frame in memory without copying it."""
     per_row = max(1, rows.nbytes // max(1, rows.num_rows))
     step = max(1, min(grain.bytes // per_row, grain.rows))
     for start in range(0, max(rows.num_rows, 1), step):
         part = rows.slice(start, step)
-        yield Portion(InMemory(part), per_row * part.num_rows, part.num_rows)
+        yield SplitDraft(InMemory(part), per_row * part.num_rows, part.num_rows)
 
 
 def cut_table(
@@ -302,13 +304,13 @@ def cut_table(
         yield CommittedSplit(table_key=table_key, at=at, fragments=numbers)
 
 
-def pack_splits(splits: Iterable[Split], grain: Grain) -> Iterator[Split]:
+def pack_splits(splits: Iterable[Split], grain: SplitLimits) -> Iterator[Split]:
     """Put consecutive small inputs together until they fill a task, and number the splits."""
     for number, run in enumerate(_packed_runs(splits, grain)):
         yield replace(run[0], number=number) if len(run) == 1 else _join_splits(run, number)
 
 
-def _packed_runs(splits: Iterable[Split], grain: Grain) -> Iterator[list[Split]]:
+def _packed_runs(splits: Iterable[Split], grain: SplitLimits) -> Iterator[list[Split]]:
     run: list[Split] = []
     size, rows = 0, 0
     for split in splits:
@@ -344,7 +346,7 @@ def _join_splits(run: Sequence[Split], number: int) -> Split:
     counts = [split.rows for split in run]
     return replace(
         inputs[0],
-        content=Several(inputs),
+        content=SmallFiles(inputs),
         bytes=sum(split.bytes for split in run),
         rows=None if None in counts else sum(count or 0 for count in counts),
     )

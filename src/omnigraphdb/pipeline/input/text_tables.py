@@ -13,7 +13,7 @@ import pyarrow.json
 
 from omnigraphdb.catalog.model import EdgeType, TableType
 from omnigraphdb.catalog.types import PropertyType, Scalar
-from omnigraphdb.pipeline.input.columns import Shaped, json_type, shape, shape_arrow
+from omnigraphdb.pipeline.input.columns import TypedColumn, json_type, shape, shape_arrow
 
 WIDE: Final = pa.decimal128(38, 0)
 """Holds integers beyond U64 and I64, so that an error can name each integer that does not fit."""
@@ -116,12 +116,12 @@ _READERS: Final[Mapping[Scalar, Callable[[pa.ChunkedArray], pa.ChunkedArray]]] =
 # ---- lists in cells
 
 
-def shape_lists(texts: pa.Array, target: PropertyType) -> Shaped:
+def shape_lists(texts: pa.Array, target: PropertyType) -> TypedColumn:
     """Read the cells of a text column as JSON arrays, the form of lists and vectors in CSV."""
     read = _read_arrays(texts, target)
     shaped = None if read is None else shape_arrow(read, target)
     if shaped is not None:
-        return Shaped(shaped)
+        return TypedColumn(shaped)
     return shape(
         [None if text is None else _decode_cell(text) for text in texts.to_pylist()], target
     )

@@ -21,7 +21,7 @@ OPERATION_ID: Final = "omnigraph:operation_id"
 ACTOR: Final = "omnigraph:actor"
 
 
-class Fenced(Exception):
+class VersionTaken(Exception):
     """Raised inside Lance's commit when the version about to be written is not the next one."""
 
 
@@ -82,7 +82,7 @@ def _require_next_version(expected: Version) -> Callable[[int], AbstractContextM
     def lock(version: int) -> Iterator[None]:
         # Nothing of Lance may be called in here: it panics.
         if version != expected + 1:
-            raise Fenced(f"version {version} instead of {expected + 1}")
+            raise VersionTaken(f"version {version} instead of {expected + 1}")
         yield
 
     return lock

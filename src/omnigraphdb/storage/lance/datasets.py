@@ -40,7 +40,7 @@ Mark = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costing:
+class CostLabels:
     """The counters for the openings and probes of a group of tables."""
 
     opens: Cost = Cost.TABLE_OPENS
@@ -57,7 +57,7 @@ class Datasets:
         session: Any,
         *,
         unofficial: bool = True,
-        costing: Costing | None = None,
+        costing: CostLabels | None = None,
         gapless: bool = False,
         fsync: bool = False,
         handles_max: int = TABLE_HANDLES_MAX,
@@ -70,7 +70,7 @@ class Datasets:
         self.unofficial = unofficial
         """The switch of `storage.lance.unofficial`."""
         self.runtime = runtime
-        self._costing = costing or Costing()
+        self._costing = costing or CostLabels()
         self._gapless = gapless
         self._fsync = fsync and root.is_local
         self._cached: Recent[TableAt, LanceDataset] = Recent(handles_max)

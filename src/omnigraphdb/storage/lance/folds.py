@@ -30,7 +30,7 @@ _HISTORY: Final = "history-"
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FragmentGroups:
     """The fragments of one version, oldest first: those of recent rows and those of the history."""
 
     recent: tuple[LanceFragment, ...]
@@ -42,11 +42,13 @@ class Parts:
         return max(map(_read_last_key, self.history), default="")
 
 
-def split_fragments(dataset: LanceDataset) -> Parts:
+def split_fragments(dataset: LanceDataset) -> FragmentGroups:
     """Split the fragments of a version into recent fragments and fragments of the history."""
     ordered = sorted(dataset.get_fragments(), key=lambda fragment: fragment.fragment_id)
     history = tuple(fragment for fragment in ordered if _name(fragment).startswith(_HISTORY))
-    return Parts(tuple(fragment for fragment in ordered if fragment not in history), history)
+    return FragmentGroups(
+        tuple(fragment for fragment in ordered if fragment not in history), history
+    )
 
 
 def _name(fragment: LanceFragment) -> str:
@@ -74,7 +76,9 @@ class Fold:
     removed: tuple[int, ...]
 
 
-def plan_fold(parts: Parts, recent: pa.Table, split: Split | None, *, whole: bool) -> Fold | None:
+def plan_fold(
+    parts: FragmentGroups, recent: pa.Table, split: Split | None, *, whole: bool
+) -> Fold | None:
     """Plan a fold; None when there is nothing to fold."""
     rows = SplitRows(recent=recent, old=recent.slice(0, 0), last_key="")
     if split is not None:

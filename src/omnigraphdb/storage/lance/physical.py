@@ -54,7 +54,7 @@ def blob_columns(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(field.name for field in schema if is_blob(field.type))
 
 
-class Fitted:
+class StorageStream:
     """Rows on their way into a table of a logical schema, brought batch by batch into the form Lance takes.
 
     Columns may come in any order and nullable ones may be missing; anything else is a mistake of the caller.

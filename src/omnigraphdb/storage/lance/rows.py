@@ -34,7 +34,13 @@ from omnigraphdb.storage.counters import Cost, record
 from omnigraphdb.storage.lance import branches, files
 from omnigraphdb.storage.lance.datasets import Datasets, Mark
 from omnigraphdb.storage.lance.faults import TableLocation, translate_faults
-from omnigraphdb.storage.lance.folds import Fold, Parts, plan_fold, split_fragments, write_fold
+from omnigraphdb.storage.lance.folds import (
+    Fold,
+    FragmentGroups,
+    plan_fold,
+    split_fragments,
+    write_fold,
+)
 from omnigraphdb.storage.lance.fragments import fragment_of
 from omnigraphdb.storage.lance.new_files import find_cut_file, make_cut_error, require_whole
 from omnigraphdb.storage.lance.restores import Restores
@@ -531,7 +537,9 @@ class LanceRows:
             "before its last commit, and `omnigraphdb doctor` tells what to repair",
         )
 
-    def _find_history(self, at: TableAt, incarnation: Incarnation, parts: Parts) -> History:
+    def _find_history(
+        self, at: TableAt, incarnation: Incarnation, parts: FragmentGroups
+    ) -> History:
         """Return the history of a version, which is read on use."""
 
         def read() -> pa.Table:

@@ -24,7 +24,7 @@ from omnigraphdb.storage.lance.new_files import (
     deletion_files,
     require_whole_blobs,
 )
-from omnigraphdb.storage.lance.physical import Fitted, logical, physical
+from omnigraphdb.storage.lance.physical import StorageStream, logical, physical
 from omnigraphdb.storage.lance.table import LanceTable
 from omnigraphdb.storage.lance.unofficial.sequences import (
     describe_row_ids,
@@ -270,7 +270,7 @@ def write(
 ) -> list[FragmentMetadata]:
     """Write fragments while the rows arrive; the leading rows get the given row ids."""
     incoming = data.num_rows if isinstance(data, pa.Table) else STREAM_ROWS
-    source = Fitted(data, schema)
+    source = StorageStream(data, schema)
     with source.blamed(), translate_faults(StoreAction.WRITE, base.location):
         fragments = write_fragments(
             source.reader(),

@@ -156,7 +156,9 @@ class LanceTables:
         )
         return self._opened.put(at, LanceTable(at, self._datasets, deletions, self._damaged))
 
-    def read_beside(self, path: str, name: str, *, mapped: bool = False) -> memoryview | None:
+    def read_attached_file(
+        self, path: str, name: str, *, mapped: bool = False
+    ) -> memoryview | None:
         """Read a file beside a table that is not a part of it, or map a large one; None when it does not exist."""
         location = f"{path}/{name}"
         if mapped:
@@ -164,11 +166,11 @@ class LanceTables:
         data = self._objects.read_bytes(location)
         return None if data is None else memoryview(data)
 
-    def write_beside(self, path: str, name: str, data: bytes) -> None:
+    def write_attached_file(self, path: str, name: str, data: bytes) -> None:
         """Keep a file beside a table, instead of an earlier one."""
         self._objects.put_bytes(f"{path}/{name}", data)
 
-    def delete_beside(self, path: str, name: str) -> None:
+    def delete_attached_file(self, path: str, name: str) -> None:
         """Remove a file that is kept beside a table, if there is one."""
         self._objects.delete(f"{path}/{name}")
 

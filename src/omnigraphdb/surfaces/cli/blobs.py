@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraphdb.display import spell_bytes
+from omnigraphdb.display import format_bytes
 from omnigraphdb.surfaces.cli.address import (
     Branch,
     Json,
@@ -87,7 +87,7 @@ def stat(
     if json:
         say_json(found.to_dict())
         return
-    size = None if found.size is None else f"{found.size:,} bytes ({spell_bytes(found.size)})"
+    size = None if found.size is None else f"{found.size:,} bytes ({format_bytes(found.size)})"
     facts = {"blob": str(found), "kind": found.kind, "size": size, "uri": found.uri}
     print_facts(facts | {"etag": found.etag, "commit": found.commit})
 

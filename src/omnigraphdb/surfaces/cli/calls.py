@@ -6,7 +6,7 @@ from itertools import pairwise
 import typer
 
 from omnigraphdb.errors import did_you_mean, suggestion
-from omnigraphdb.surfaces.cli.terminal import Color, Manner
+from omnigraphdb.surfaces.cli.terminal import Color, OutputSettings
 from omnigraphdb.values import dataclass
 
 GLOBAL_FLAGS: Mapping[str, str] = {
@@ -50,7 +50,7 @@ class Call:
     """The command to run, how to print, and remarks about deprecated words in the call."""
 
     arguments: tuple[str, ...]
-    manner: Manner
+    manner: OutputSettings
     debug: bool = False
     profile: str | None = None
     policy: str | None = None
@@ -76,7 +76,7 @@ def read_call(typed: Sequence[str]) -> Call:
     _refuse_absent(arguments)
     return Call(
         arguments=tuple(arguments),
-        manner=Manner(
+        manner=OutputSettings(
             quiet="--quiet" in taken or "-q" in taken,
             color=Color(_choose("--color", taken.get("--color", Color.AUTO), tuple(Color))),
             progress="--no-progress" not in taken,

@@ -25,7 +25,7 @@ from omnigraphdb.surfaces.cli.output import (
     say,
     say_json,
 )
-from omnigraphdb.surfaces.cli.terminal import Ink, paint
+from omnigraphdb.surfaces.cli.terminal import Style, paint
 
 BOUND = ("server", "cluster", "store")
 
@@ -154,7 +154,7 @@ def _find_endpoint(config: Config, scope: str, target: str) -> dict[str, str]:
 def _profile_row(one: Mapping[str, Any]) -> list[str]:
     mark = "*" if one["active"] else " "
     if "problem" in one:
-        return [f"{mark} {one['name']}", paint("invalid", Ink.BAD), str(one["problem"])]
+        return [f"{mark} {one['name']}", paint("invalid", Style.BAD), str(one["problem"])]
     return [f"{mark} {one['name']}", str(one["scope"]), str(one["target"])]
 
 

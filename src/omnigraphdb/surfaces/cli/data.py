@@ -146,7 +146,7 @@ def load(
     with open_store(place_, read_only=check, actor=actor) as graph:
         if not check:
             announce("load", graph)
-        with watch("load") as tell:
+        with watch("load") as on_progress:
             result = graph.load(
                 _files(data, type_),
                 mode=mode,
@@ -156,7 +156,7 @@ def load(
                 allow_empty=allow_empty,
                 dry_run=check,
                 spark=choose_workers(engine, spark_master, spark_conf or ()),
-                progress=tell,
+                progress=on_progress,
                 message=message,
                 idempotency_key=key,
                 rejects=rejects,
@@ -225,8 +225,8 @@ def export(
         if out is None:
             say_lines(lines)
             return
-        with watch("export") as tell:
-            _export_file(out, track_lines(lines, _count_rows(snapshot, types), tell))
+        with watch("export") as on_progress:
+            _export_file(out, track_lines(lines, _count_rows(snapshot, types), on_progress))
         note(f"exported {graph.uri} to {out}")
 
 
@@ -252,9 +252,9 @@ def _export_parts(
     if out is None:
         raise typer.BadParameter(f"--format {format} writes into a folder: name it with --out")
     point = read_point(at)
-    with watch("export") as tell:
+    with watch("export") as on_progress:
         done = graph.export_files(
-            out, format=format, branch=branch, at=point, types=types, progress=tell
+            out, format=format, branch=branch, at=point, types=types, progress=on_progress
         )
     rows = sum(one.rows for one in done.parts)
     note(f"exported {graph.uri} to {len(done.parts)} files in {out}, {rows} rows")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraphdb.display import count_of, spell_cell
+from omnigraphdb.display import count_of, format_cell
 from omnigraphdb.errors.wording import shorten
 from omnigraphdb.ids import EntityKind, Op, TableKey, type_name
 from omnigraphdb.surfaces.cli.address import Json, Store, choose_graph, complete_branch, open_store
 from omnigraphdb.surfaces.cli.output import note, print_columns, remark, say, say_json
-from omnigraphdb.surfaces.cli.terminal import Ink, paint
+from omnigraphdb.surfaces.cli.terminal import Style, paint
 
 if TYPE_CHECKING:
     from omnigraphdb.api.comparisons import Change, Diff
@@ -32,7 +32,7 @@ Images = Annotated[
 Counts = Mapping[str, tuple[int, int, int]]
 """Inserted, updated and deleted entities by type."""
 
-_SIGNS = {"insert": ("+", Ink.GOOD), "update": ("~", Ink.WARNING), "delete": ("-", Ink.BAD)}
+_SIGNS = {"insert": ("+", Style.GOOD), "update": ("~", Style.WARNING), "delete": ("-", Style.BAD)}
 
 
 def diff(
@@ -186,7 +186,7 @@ def _spell_total(counts: Counts) -> str:
 def print_changes(changes: "Iterable[Change]") -> None:
     """Print changes below their types; an update with old and new values, where it has them."""
     for key, group in groupby(changes, key=lambda change: change.table_key):
-        say(paint(type_name(key), Ink.STRONG))
+        say(paint(type_name(key), Style.STRONG))
         for change in group:
             say(f"  {_spell_change(change)}")
 
@@ -201,4 +201,4 @@ def _spell_change(change: "Change") -> str:
 
 
 def _spell(value: Any) -> str:
-    return shorten(spell_cell(value))
+    return shorten(format_cell(value))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraphdb.errors import escape_controls
-from omnigraphdb.surfaces.cli.terminal import Ink, columns, is_terminal, paint
+from omnigraphdb.surfaces.cli.terminal import Style, columns, is_terminal, paint
 from omnigraphdb.values import dataclass
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def draw_table(names: Sequence[str], rows: Iterable[Sequence[Any]], style: Table
         ],
         style.total,
     )
-    lines = [_join(_cut_row(names, widths, Layout.TRUNCATE)[0], widths, Ink.STRONG)]
+    lines = [_join(_cut_row(names, widths, Layout.TRUNCATE)[0], widths, Style.STRONG)]
     lines.append("-+-".join("-" * width for width in widths))
     for row in texts:
         lines += [_join(line, widths) for line in _cut_row(row, widths, style.layout)]
@@ -157,13 +157,13 @@ def _cut_row(cells: Sequence[str], widths: Sequence[int], layout: Layout) -> lis
     return [[part[n] if n < len(part) else "" for part in parts] for n in range(height)]
 
 
-def _join(cells: Sequence[str], widths: Sequence[int], ink: Ink | None = None) -> str:
+def _join(cells: Sequence[str], widths: Sequence[int], ink: Style | None = None) -> str:
     padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
     if padded:
         padded[-1] = padded[-1].rstrip()
     if ink is not None:
         return " | ".join(paint(cell, ink) for cell in padded)
-    shown = (paint(cell, Ink.FAINT) if cell.strip() == "null" else cell for cell in padded)
+    shown = (paint(cell, Style.FAINT) if cell.strip() == "null" else cell for cell in padded)
     return " | ".join(shown).rstrip()
 
 

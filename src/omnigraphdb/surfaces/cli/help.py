@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 from omnigraphdb.surfaces.cli.calls import GLOBAL_FLAGS
-from omnigraphdb.surfaces.cli.terminal import Ink, columns, paint
+from omnigraphdb.surfaces.cli.terminal import Style, columns, paint
 
 COLUMNS_MAX = 110
 """Help is no wider than this: longer lines are hard to read."""
@@ -136,11 +136,11 @@ def _fill(text: str) -> str:
 
 
 def _usage(line: str) -> str:
-    return f"{paint('Usage:', Ink.STRONG)} {line}"
+    return f"{paint('Usage:', Style.STRONG)} {line}"
 
 
 def _section(title: str, lines: Sequence[str] | Iterator[str]) -> str:
-    return "\n".join([paint(f"{title}:", Ink.STRONG), *lines])
+    return "\n".join([paint(f"{title}:", Style.STRONG), *lines])
 
 
 def _align(records: Any, width: int | None = None) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _align(records: Any, width: int | None = None) -> Iterator[str]:
     for name, meaning in rows:
         lines = wrap(meaning, max(20, _width() - first - 4)) or [""]
         if len(name) > first:
-            yield f"  {paint(name, Ink.NAME)}"
+            yield f"  {paint(name, Style.NAME)}"
         else:
-            yield f"  {paint(name, Ink.NAME)}{' ' * (first - len(name))}  {lines.pop(0)}".rstrip()
+            yield f"  {paint(name, Style.NAME)}{' ' * (first - len(name))}  {lines.pop(0)}".rstrip()
         yield from (" " * (first + 4) + line for line in lines)

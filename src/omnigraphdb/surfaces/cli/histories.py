@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraphdb.display import spell_cell
+from omnigraphdb.display import format_cell
 from omnigraphdb.surfaces.cli.address import (
     Branch,
     Json,
@@ -57,7 +57,7 @@ def _spell(one: "HistoryChange") -> str:
     """One line: the commit, who, when, what, and through which merge."""
     commit, change = one.commit, one.change
     values = (
-        f"{name}: {spell_cell(was)} → {spell_cell(now)}"
+        f"{name}: {format_cell(was)} → {format_cell(now)}"
         for name, (was, now) in change.values.items()
     )
     parts = [

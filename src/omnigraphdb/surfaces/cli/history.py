@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraphdb.display import count_of, spell_moment
+from omnigraphdb.display import count_of, format_time
 from omnigraphdb.errors import ChangeDiffRefused, HistoryReclaimed, did_you_mean, suggestion
 from omnigraphdb.ids import RECOVERY_ACTOR, TableKey, type_name
 from omnigraphdb.surfaces.cli.address import (
@@ -27,7 +27,7 @@ from omnigraphdb.surfaces.cli.address import (
 from omnigraphdb.surfaces.cli.differences import Counts, count_types, spell_types, wire_counts
 from omnigraphdb.surfaces.cli.moments import shorten_ids, show_moment, spell_age
 from omnigraphdb.surfaces.cli.output import print_columns, print_facts, say, say_json
-from omnigraphdb.surfaces.cli.terminal import Ink, is_terminal, paint
+from omnigraphdb.surfaces.cli.terminal import Style, is_terminal, paint
 
 if TYPE_CHECKING:
     from omnigraphdb.api.branches import Branch as BranchResult
@@ -92,7 +92,7 @@ def branch_list(uri: Uri = None, store: Store = None, json: Json = False) -> Non
 def _branch_row(branch: "BranchResult", length: int) -> list[str]:
     apart = "" if branch.ahead is None else f"{branch.ahead} ahead, {branch.behind} behind"
     when = "" if branch.head_at is None else show_moment(branch.head_at)
-    name = paint(branch.name, Ink.GOOD if branch.parent is None else Ink.NAME)
+    name = paint(branch.name, Style.GOOD if branch.parent is None else Style.NAME)
     made = "" if branch.parent is None else f"{apart} {branch.parent}".strip()
     return [name, (branch.head or "")[:length], when, made]
 
@@ -209,8 +209,8 @@ def _wire(counts: Counts | None) -> dict[str, Any]:
 def _commit_row(commit: "Commit", length: int, counts: Counts | None) -> list[str]:
     what = spell_types(counts) if counts else name_types(commit.tables)
     return [
-        paint(commit.id[:length], Ink.WARNING),
-        paint(show_moment(commit.created_at), Ink.FAINT),
+        paint(commit.id[:length], Style.WARNING),
+        paint(show_moment(commit.created_at), Style.FAINT),
         str(commit.kind),
         commit.actor or "-",
         " ".join(one for one in (what, commit.message) if one),
@@ -234,7 +234,7 @@ def commit_show(
         return
     print_facts(
         {
-            "commit": paint(found.id, Ink.WARNING),
+            "commit": paint(found.id, Style.WARNING),
             "kind": str(found.kind),
             "created": _spell_moment_and_age(found.created_at),
             "actor": found.actor,
@@ -253,9 +253,9 @@ def commit_show(
 
 def _spell_moment_and_age(moment: datetime) -> str:
     return (
-        f"{spell_moment(moment)} ({spell_age(moment)})"
+        f"{format_time(moment)} ({spell_age(moment)})"
         if is_terminal(sys.stdout)
-        else spell_moment(moment)
+        else format_time(moment)
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from omnigraphdb.display import count_of, spell_bytes
+from omnigraphdb.display import count_of, format_bytes
 from omnigraphdb.surfaces.cli.address import (
     Branch,
     Json,
@@ -19,7 +19,7 @@ from omnigraphdb.surfaces.cli.address import (
 from omnigraphdb.surfaces.cli.data import At
 from omnigraphdb.surfaces.cli.moments import show_moment
 from omnigraphdb.surfaces.cli.output import say, say_json
-from omnigraphdb.surfaces.cli.terminal import Ink, paint
+from omnigraphdb.surfaces.cli.terminal import Style, paint
 
 if TYPE_CHECKING:
     from omnigraphdb.api.description import Description
@@ -65,12 +65,12 @@ def status(
     say(f"commit {found.commit}{when}")
     say(
         f"{count_of(found.rows, 'row')} in {count_of(len(found.types), 'type')}, "
-        f"{spell_bytes(found.bytes)}, {count_of(len(found.branches), 'branch', 'branches')}"
+        f"{format_bytes(found.bytes)}, {count_of(len(found.branches), 'branch', 'branches')}"
     )
     for what, remedy in wanted:
-        say(f"{paint(what, Ink.WARNING)} → {remedy}")
+        say(f"{paint(what, Style.WARNING)} → {remedy}")
     if not wanted:
-        say(paint("nothing to do", Ink.GOOD))
+        say(paint("nothing to do", Style.GOOD))
 
 
 def jobs(uri: Uri = None, store: Store = None, json: Json = False) -> None:
@@ -120,7 +120,7 @@ def graphs_list(json: Json = False) -> None:
 
 
 def _describe_job(job: "Job") -> str:
-    ink = Ink.GOOD if job.state == "running" else Ink.BAD
+    ink = Style.GOOD if job.state == "running" else Style.BAD
     who = f" by {job.actor}" if job.actor else ""
     far = "" if job.progress is None else f": {_describe_progress(job.progress)}"
     return (

@@ -59,8 +59,8 @@ def index_build(
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("index build", graph)
-        with watch("index build") as tell:
-            report = graph.ensure_indices(branch=branch, progress=tell)
+        with watch("index build") as on_progress:
+            report = graph.ensure_indices(branch=branch, progress=on_progress)
     if json:
         say_json(report.to_dict())
         return
@@ -82,8 +82,8 @@ def optimize(
     """
     with open_store(choose_graph(uri, store), read_only=False, actor=actor) as graph:
         announce("optimize", graph)
-        with watch("optimize") as tell:
-            report = graph.optimize(progress=tell)
+        with watch("optimize") as on_progress:
+            report = graph.optimize(progress=on_progress)
     if json:
         say_json(report.to_dict())
         return
@@ -129,8 +129,8 @@ def cleanup(
     with open_store(where, read_only=False) as graph:
         if confirm:
             announce("cleanup", graph)
-        with watch("cleanup") as tell:
-            report = graph.cleanup(keep=keep, older_than=age, confirm=confirm, progress=tell)
+        with watch("cleanup") as on_progress:
+            report = graph.cleanup(keep=keep, older_than=age, confirm=confirm, progress=on_progress)
     if json:
         say_json(report.to_dict())
     else:

@@ -78,14 +78,14 @@ def branch_merge(
         if not dry_run:
             announce("branch merge", graph)
         try:
-            with watch("branch merge") as tell:
+            with watch("branch merge") as on_progress:
                 result = graph.merge(
                     source,
                     into=into,
                     granularity=granularity,
                     dry_run=dry_run,
                     allow_older_base=allow_older_base,
-                    progress=tell,
+                    progress=on_progress,
                     message=message,
                     idempotency_key=key,
                     rejects=rejects,

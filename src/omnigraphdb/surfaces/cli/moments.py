@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from datetime import datetime
 
-from omnigraphdb.display import count_of, spell_moment
+from omnigraphdb.display import count_of, format_time
 from omnigraphdb.runtime import SYSTEM, datetime_of
 from omnigraphdb.surfaces.cli.terminal import is_terminal
 
@@ -23,7 +23,7 @@ def spell_age(moment: datetime, now: datetime | None = None) -> str:
 
 def show_moment(moment: datetime) -> str:
     """A moment for stdout; programs read the same text whenever they run."""
-    return spell_age(moment) if is_terminal(sys.stdout) else spell_moment(moment)
+    return spell_age(moment) if is_terminal(sys.stdout) else format_time(moment)
 
 
 def shorten_ids(ids: Iterable[str]) -> int:

@@ -21,7 +21,7 @@ from omnigraphdb.errors import (
     escape_controls,
 )
 from omnigraphdb.surfaces.cli.terminal import (
-    Ink,
+    Style,
     columns,
     has_color,
     is_terminal,
@@ -52,12 +52,12 @@ _EXITS: tuple[tuple[tuple[type[OmniError], ...], int], ...] = (
 CELL_CHARS_MIN = 8
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _PARTS = (
-    (re.compile(r"(error(?:\[\w+\])?:)"), Ink.BAD),
-    (re.compile(r"(warning(?:\[\w+\])?:)"), Ink.WARNING),
-    (re.compile(r"\s+(-->)"), Ink.FAINT),
-    (re.compile(r"\s*\|\s*(\^+.*)"), Ink.BAD),
-    (re.compile(r"\s*(\d* *\|)"), Ink.FAINT),
-    (re.compile(r"\s+= (fix:.*)"), Ink.GOOD),
+    (re.compile(r"(error(?:\[\w+\])?:)"), Style.BAD),
+    (re.compile(r"(warning(?:\[\w+\])?:)"), Style.WARNING),
+    (re.compile(r"\s+(-->)"), Style.FAINT),
+    (re.compile(r"\s*\|\s*(\^+.*)"), Style.BAD),
+    (re.compile(r"\s*(\d* *\|)"), Style.FAINT),
+    (re.compile(r"\s+= (fix:.*)"), Style.GOOD),
 )
 """The parts of a diagnostic that stand out."""
 
@@ -157,12 +157,12 @@ def remark(text: str) -> None:
 def suggest(text: str) -> None:
     """Print what people do next, for people only."""
     if not manner().quiet and not manner().as_json:
-        note(paint(f"next: {text}", Ink.FAINT, sys.stderr))
+        note(paint(f"next: {text}", Style.FAINT, sys.stderr))
 
 
 def warn(text: str) -> None:
     """Print a warning."""
-    note(f"{paint('warning:', Ink.WARNING, sys.stderr)} {text}")
+    note(f"{paint('warning:', Style.WARNING, sys.stderr)} {text}")
 
 
 def say_json(value: Any) -> None:
@@ -174,9 +174,9 @@ def report_usage(message: str, command: str | None, *, as_json: bool) -> None:
     """Print what is wrong with a call, and where its help is."""
     if as_json:
         say_json({"error": message, "code": "bad_request", "kind": "usage"})
-    note(f"{paint('error:', Ink.BAD, sys.stderr)} {message}")
+    note(f"{paint('error:', Style.BAD, sys.stderr)} {message}")
     if command is not None:
-        remark(f"{paint('hint:', Ink.NAME, sys.stderr)} `{command} --help` shows how to call it")
+        remark(f"{paint('hint:', Style.NAME, sys.stderr)} `{command} --help` shows how to call it")
 
 
 def report(error: OmniError, *, as_json: bool) -> int:
@@ -187,7 +187,7 @@ def report(error: OmniError, *, as_json: bool) -> int:
     text, hint = body["error"], body.get("hint")
     note(paint_diagnostic(text if text.startswith("error") else f"error: {text}"))
     if hint and hint not in text:
-        note(f"{paint('hint:', Ink.NAME, sys.stderr)} {hint}")
+        note(f"{paint('hint:', Style.NAME, sys.stderr)} {hint}")
     return exit_code(error)
 
 

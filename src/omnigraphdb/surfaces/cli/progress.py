@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from omnigraphdb.pipeline.progress import Progress, Tell
+    from omnigraphdb.pipeline.progress import OnProgress, Progress
 
 BAR_AFTER_SECONDS = 0.5
 """A command that ends sooner shows no bar, and does not load what draws one."""
@@ -24,7 +24,7 @@ LINE_EVERY_SECONDS = 10.0
 
 
 @contextmanager
-def watch(verb: str) -> "Iterator[Tell | None]":
+def watch(verb: str) -> "Iterator[OnProgress | None]":
     """Give the function that a long call tells its progress to; None where nobody looks."""
     if not shows_progress():
         yield None
@@ -116,7 +116,9 @@ def _open_bars() -> "Iterator[tuple[Bars, TaskID]]":
         yield bars, bars.add_task("working", total=None, count="", rate="")
 
 
-def track_lines(lines: "Iterator[Buffer]", total: int, tell: "Tell | None") -> "Iterator[Buffer]":
+def track_lines(
+    lines: "Iterator[Buffer]", total: int, tell: "OnProgress | None"
+) -> "Iterator[Buffer]":
     """The same lines; tell after each piece how many of them there were."""
     if tell is None:
         yield from lines

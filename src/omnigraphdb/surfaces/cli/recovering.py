@@ -7,7 +7,7 @@ import typer
 from omnigraphdb.display import count_of
 from omnigraphdb.surfaces.cli.address import Json, Store, Uri, choose_graph, open_store
 from omnigraphdb.surfaces.cli.output import EXIT_FAILURE, say, say_json
-from omnigraphdb.surfaces.cli.terminal import Ink, paint
+from omnigraphdb.surfaces.cli.terminal import Style, paint
 
 if TYPE_CHECKING:
     from omnigraphdb.api.results import RecoveryAudit, RecoverySidecar
@@ -45,9 +45,9 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
             if deep:
                 say(_describe_files(found))
             state = (
-                paint(count_of(len(found), "finding"), Ink.BAD)
+                paint(count_of(len(found), "finding"), Style.BAD)
                 if found
-                else paint("settled", Ink.GOOD)
+                else paint("settled", Style.GOOD)
             )
             say(f"{graph.uri}: {state}")
     if found:
@@ -56,8 +56,8 @@ def doctor(uri: Uri = None, store: Store = None, deep: Deep = False, json: Json 
 
 def _print_issue(issue: "Issue") -> None:
     where = "".join(f" [{one}]" for one in (issue.branch, issue.table_key) if one)
-    say(f"{paint(issue.check, Ink.BAD)}{where}: {issue.message}")
-    say(f"  {paint('remedy:', Ink.NAME)} {issue.remedy}")
+    say(f"{paint(issue.check, Style.BAD)}{where}: {issue.message}")
+    say(f"  {paint('remedy:', Style.NAME)} {issue.remedy}")
 
 
 def relocate(uri: Uri = None, store: Store = None, json: Json = False) -> None:

@@ -122,11 +122,11 @@ def apply(
         announce("schema apply", graph)
         if allow_data_loss:
             _ask_about_loss(graph, text, yes=yes, json=json)
-        with watch("schema apply") as tell:
+        with watch("schema apply") as on_progress:
             done = graph.schema_apply(
                 text,
                 allow_data_loss=allow_data_loss,
-                progress=tell,
+                progress=on_progress,
                 message=message,
                 idempotency_key=key,
             )

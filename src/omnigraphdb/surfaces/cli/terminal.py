@@ -22,7 +22,7 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-class Ink(StrEnum):
+class Style(StrEnum):
     """A colour by what it says."""
 
     GOOD = "32"
@@ -33,11 +33,11 @@ class Ink(StrEnum):
     STRONG = "1"
 
 
-_PAINTED = re.compile(rf"(\x1b\[(?:0|{'|'.join(Ink)})m)")
+_PAINTED = re.compile(rf"(\x1b\[(?:0|{'|'.join(Style)})m)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class OutputSettings:
     """What the global flags say about printing."""
 
     quiet: bool = False
@@ -49,20 +49,20 @@ class Manner:
     """The pager that reads what is printed, once it runs."""
 
 
-_chosen = [Manner()]
+_chosen = [OutputSettings()]
 
 
-def choose_manner(manner: Manner) -> None:
+def choose_manner(manner: OutputSettings) -> None:
     """Print in this manner from now on."""
     _chosen[:] = [manner]
 
 
-def manner() -> Manner:
+def manner() -> OutputSettings:
     """The manner of this process."""
     return _chosen[0]
 
 
-def paint(text: str, ink: Ink, stream: TextIO | None = None) -> str:
+def paint(text: str, ink: Style, stream: TextIO | None = None) -> str:
     """A text in colour, where the stream (stdout by default) shows colours."""
     if not text or not has_color(sys.stdout if stream is None else stream):
         return text

@@ -11,7 +11,7 @@ from omnigraphdb.language.diagnostics import render
 from omnigraphdb.surfaces.cli.address import Json, Store, Uri, choose_graph, open_store
 from omnigraphdb.surfaces.cli.files import replace_text, text_argument
 from omnigraphdb.surfaces.cli.output import EXIT_FAILURE, note, paint_diagnostic, say, say_json
-from omnigraphdb.surfaces.cli.terminal import Ink, paint
+from omnigraphdb.surfaces.cli.terminal import Style, paint
 
 if TYPE_CHECKING:
     from omnigraphdb.catalog.model import Catalog
@@ -62,7 +62,7 @@ def lint(
         say_json(documents[0] if len(documents) == 1 else documents)
     elif not reports:
         counts = f"{count_of(len(catalog.nodes), 'node type')}, {count_of(len(catalog.edges), 'edge type')}"
-        say(f"{paint('OK', Ink.GOOD)} {origin['path']}: {counts}")
+        say(f"{paint('OK', Style.GOOD)} {origin['path']}: {counts}")
     else:
         show = _print_github if form is LintForm.GITHUB else _print_report
         for source, report in zip(sources, reports, strict=True):
@@ -97,7 +97,7 @@ def _describe_schema(catalog: "Catalog", origin: dict[str, str]) -> dict[str, An
 
 def _print_report(source: "Source", report: "LintReport") -> None:
     for result in report.results:
-        ink = {"ok": Ink.GOOD, "error": Ink.BAD}.get(result.status, Ink.WARNING)
+        ink = {"ok": Style.GOOD, "error": Style.BAD}.get(result.status, Style.WARNING)
         say(f"{paint(f'{result.status.upper():5}', ink)} {source.name} {result.name}")
     for finding in report.findings:
         note(paint_diagnostic(render(source, finding)))

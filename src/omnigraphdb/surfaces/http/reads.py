@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraphdb.api.graph import Graph
-from omnigraphdb.api.lookups import look_up
+from omnigraphdb.api.lookups import answer_from_memory
 from omnigraphdb.api.query_results import QueryResult, QueryStream
 from omnigraphdb.errors import NotFoundError, ResourceLimit, UserInputError
 from omnigraphdb.ids import MAIN
@@ -51,7 +51,9 @@ def look_up_query(call: Call) -> Reply | None:
     is_plain = body.get("branch") is None and body.get("snapshot") is None
     if not is_plain or headers.get("accept", _ANY_MEDIA) not in _JSON_WANTED:
         return None
-    found = look_up(call.place.graph, body["query"], body.get("name"), body.get("params"))
+    found = answer_from_memory(
+        call.place.graph, body["query"], body.get("name"), body.get("params")
+    )
     if found is None:
         return None
     call.note_read(MAIN)

@@ -18,10 +18,10 @@ from omnigraphdb.pipeline.input.splits import (
     NO_BOUND,
     ByteRange,
     Content,
-    Grain,
     InMemory,
     RowGroups,
     Split,
+    SplitLimits,
     TextTable,
     cut_frame,
     cut_lines,
@@ -129,7 +129,7 @@ def _inputs(*sizes: tuple[int, int | None], content: Content | None = None) -> l
 
 
 def test_small_inputs_are_read_together_by_bytes_and_by_rows() -> None:
-    grain = Grain(bytes=100, rows=10, share_bytes=NO_BOUND, share_rows=NO_BOUND)
+    grain = SplitLimits(bytes=100, rows=10, share_bytes=NO_BOUND, share_rows=NO_BOUND)
     by_bytes = list(pack_splits(_inputs((40, None), (60, None), (1, None), (200, None)), grain))
     assert [[one.source for one in split.inputs] for split in by_bytes] == [[0, 1], [2], [3]]
     by_rows = list(pack_splits(_inputs((1, 6), (1, 4), (1, 1), (1, 50)), grain))

@@ -11,9 +11,9 @@ from omnigraphdb.cancellation import check_cancelled
 from omnigraphdb.engine.read.columns.row_ids import ABSENT, Mask, RowIds, count_up
 from omnigraphdb.engine.read.graph.path_search import (
     NOTHING_BARRED,
-    Aim,
-    Barred,
+    Excluded,
     PathGraph,
+    SearchTarget,
     find_label,
     loosen,
     search,
@@ -57,7 +57,7 @@ class ShortestPaths:
     end: int
     hops: int
     left: Distances
-    barred: Barred = NOTHING_BARRED
+    barred: Excluded = NOTHING_BARRED
 
     def step(self, node: int, hops_before: int) -> tuple[RowIds, RowIds]:
         """Return the nodes and edges that go on from a node that is reached after some hops, by edge id."""
@@ -89,7 +89,7 @@ class ShortestPaths:
 
 
 def find_shortest(
-    graph: PathGraph, start: int, end: int, high: int, barred: Barred = NOTHING_BARRED
+    graph: PathGraph, start: int, end: int, high: int, barred: Excluded = NOTHING_BARRED
 ) -> ShortestPaths | None:
     """Find the distance of two different nodes from both ends at once; None if it is more than `high` hops."""
     from_start, from_end = _Side(graph, graph.forward, start), _Side(graph, graph.back, end)
@@ -169,7 +169,7 @@ def _spread(
 
 
 def find_cheapest(
-    graph: PathGraph, start: int, end: int, high: int, barred: Barred = NOTHING_BARRED
+    graph: PathGraph, start: int, end: int, high: int, barred: Excluded = NOTHING_BARRED
 ) -> Route | None:
     """Find the path of least cost between two different nodes, of at most `high` hops; None if there is none.
 
@@ -185,7 +185,7 @@ def find_cheapest(
 
 
 def _find_within(
-    graph: PathGraph, start: int, end: int, high: int, barred: Barred, cost_max: float
+    graph: PathGraph, start: int, end: int, high: int, barred: Excluded, cost_max: float
 ) -> Route | None:
     """Find the path of least cost if it costs no more than `cost_max`.
 
@@ -194,8 +194,8 @@ def _find_within(
     """
     half = loosen(cost_max / 2)
     # The search from the end ignores barred edges, so that its arrival at the start bounds nothing.
-    no_aim = Aim(target=ABSENT, most=half, rest=np.zeros(graph.width))
-    inner = Barred(nodes=barred.nodes)
+    no_aim = SearchTarget(target=ABSENT, most=half, rest=np.zeros(graph.width))
+    inner = Excluded(nodes=barred.nodes)
     back = search(
         graph, np.array([end]), high, backward=True, aim=no_aim, barred=inner, ranked=False
     )
@@ -203,7 +203,7 @@ def _find_within(
     for layer in back.layers:
         assert layer.costs is not None, "a search by cost has costs"
         rest[graph.slots.of(layer.nodes)] = layer.costs
-    aim = Aim(target=end, most=loosen(cost_max), rest=rest)
+    aim = SearchTarget(target=end, most=loosen(cost_max), rest=rest)
     forward = search(graph, np.array([start]), high, backward=False, aim=aim, barred=barred)
     labels = find_label(forward, end)
     graph.store.release(back.nbytes + forward.nbytes)
@@ -236,13 +236,13 @@ def find_best(
         routes = list(shortest.first(count)) if shortest.hops >= low else []
         if len(routes) == count:
             return routes
-    return _Deviations(graph, start, end, high).list(low, count)
+    return _YenPaths(graph, start, end, high).list(low, count)
 
 
 _Ordered = tuple[float, int, tuple[object, ...], int, Route]
 
 
-class _Deviations:
+class _YenPaths:
     """The best paths by Yen's algorithm: each next path leaves an earlier path at some node, by a new edge."""
 
     def __init__(self, graph: PathGraph, start: int, end: int, high: int) -> None:
@@ -277,7 +277,7 @@ class _Deviations:
 
     def _push(self, nodes: tuple[int, ...], edges: Path) -> None:
         """Find the best path with these first nodes that goes on by an edge that no earlier path took."""
-        barred = Barred(nodes=nodes[:-1], edges=frozenset(self._taken[edges]))
+        barred = Excluded(nodes=nodes[:-1], edges=frozenset(self._taken[edges]))
         rest = self._find(nodes[-1], self._limit() - len(edges), barred)
         if rest is None:
             return
@@ -293,7 +293,7 @@ class _Deviations:
             return self._high
         return min(self._high, heapq.nsmallest(self._wanted, self._waiting)[-1][1])
 
-    def _find(self, node: int, high: int, barred: Barred) -> Route | None:
+    def _find(self, node: int, high: int, barred: Excluded) -> Route | None:
         if self._graph.weigh is not None:
             return find_cheapest(self._graph, node, self._end, high, barred)
         shortest = find_shortest(self._graph, node, self._end, high, barred)

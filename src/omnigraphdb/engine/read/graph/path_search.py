@@ -93,7 +93,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class SearchTarget:
     """The one target of a search: a path that costs more than `most` is discarded.
 
     `rest` holds the least cost from each node to the target.
@@ -105,14 +105,14 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barred:
+class Excluded:
     """The nodes that a path must avoid, and the edges that its first hop must avoid."""
 
     nodes: tuple[int, ...] = ()
     edges: frozenset[int] = frozenset()
 
 
-NOTHING_BARRED = Barred()
+NOTHING_BARRED = Excluded()
 
 
 @dataclass(slots=True)
@@ -134,8 +134,8 @@ def search(
     high: int,
     *,
     backward: bool,
-    aim: Aim | None = None,
-    barred: Barred = NOTHING_BARRED,
+    aim: SearchTarget | None = None,
+    barred: Excluded = NOTHING_BARRED,
     ranked: bool = True,
 ) -> Found:
     """Find the best path of up to `high` hops from every origin to every node.
@@ -146,7 +146,7 @@ def search(
     """
     step = graph.back if backward else graph.forward
     first = _begin(graph, origins)
-    best = _Best(graph, len(origins))
+    best = _BestCosts(graph, len(origins))
     best.improve(graph.slots.of(origins) + first.origins * graph.width, first.costs)
     best.bar(graph.slots.of(np.array(barred.nodes, dtype=np.int64)))
     tree = Found([first], first.take(no_row_ids()))
@@ -222,7 +222,7 @@ def _find_loops(graph: PathGraph, candidates: Layer, origins: RowIds) -> Layer:
     return loops.take(np.lexsort((*keys, loops.origins)))
 
 
-class _Best:
+class _BestCosts:
     """The best cost of every cell so far; without costs, whether it was visited."""
 
     def __init__(self, graph: PathGraph, origins: int) -> None:

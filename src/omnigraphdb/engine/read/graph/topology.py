@@ -196,7 +196,7 @@ class Topology:
         if len(self.edges) < ADJACENCY_FILE_ROWS_MIN or self._find_stored(NeighbourUnit.PAIR):
             return 0
         data = encode_adjacency(self._build(Direction.OUT, NeighbourUnit.PAIR))
-        self.edges.tables.write_beside(self.edges.layout.path, FILE_NAME, data)
+        self.edges.tables.write_attached_file(self.edges.layout.path, FILE_NAME, data)
         return len(data)
 
     def has_stored(self, unit: NeighbourUnit) -> bool:
@@ -227,7 +227,7 @@ class Topology:
         path = self.edges.layout.path
         size = FILE_EDGE_BYTES * (len(self.edges) + len(self.sources))
         mapped = size > self.edges.cache.bytes_max // HELD_PART
-        data = self.edges.tables.read_beside(path, FILE_NAME, mapped=mapped)
+        data = self.edges.tables.read_attached_file(path, FILE_NAME, mapped=mapped)
         if data is None:
             return None
         stored = decode_adjacency(data, self.edges.cache, mapped=mapped)

@@ -202,7 +202,7 @@ def _postings(rows: Integers, terms: RowIds, size: int, vocabulary: Vocabulary) 
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class TermRows:
     """The rows that have one term: their offsets, its occurrences in each row, and the lengths of their texts."""
 
     offsets: Integers
@@ -214,7 +214,7 @@ class Hits:
 class TermHits:
     """The hits of some terms in all fragments, and number and total length of all texts."""
 
-    hits: tuple[Hits, ...]
+    hits: tuple[TermRows, ...]
     texts: int
     length: int
 
@@ -227,7 +227,7 @@ class TermHits:
 
 def find_terms(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> TermHits:
     """Find all terms in every fragment, given with the offset of its first row."""
-    hits: list[list[Hits]] = [[] for _ in terms]
+    hits: list[list[TermRows]] = [[] for _ in terms]
     texts = length = 0
     for start, postings in parts:
         texts += postings.texts
@@ -240,16 +240,16 @@ def find_terms(parts: Iterable[tuple[int, Postings]], terms: Sequence[str]) -> T
             if len(rows):
                 at = rows.astype(np.int64)
                 lengths = postings.lengths[at].astype(np.int64)
-                hits[number].append(Hits(at + start, counts.astype(np.int64), lengths))
+                hits[number].append(TermRows(at + start, counts.astype(np.int64), lengths))
     return TermHits(
         hits=tuple(_join_hits(term_hits) for term_hits in hits), texts=texts, length=length
     )
 
 
-def _join_hits(parts: Sequence[Hits]) -> Hits:
+def _join_hits(parts: Sequence[TermRows]) -> TermRows:
     if not parts:
-        return Hits(no_row_ids(), no_row_ids(), no_row_ids())
-    return Hits(
+        return TermRows(no_row_ids(), no_row_ids(), no_row_ids())
+    return TermRows(
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.counts for part in parts]),
         np.concatenate([part.lengths for part in parts]),

@@ -13,7 +13,7 @@ from omnigraphdb.ids import TableKey
 from omnigraphdb.limits import BESIDE_ROWS_BYTES, LOOKUP_ROWS_PER_VALUE, SCAN_BATCH_ROWS
 from omnigraphdb.pipeline.checks import LoadProcess, LoadSpec, check_frame, make_id_range
 from omnigraphdb.pipeline.input.read import POSITION, with_ids
-from omnigraphdb.pipeline.input.splits import CheckedRows, Portion
+from omnigraphdb.pipeline.input.splits import CheckedRows, SplitDraft
 from omnigraphdb.pipeline.location import StoreLocation
 from omnigraphdb.runtime import SYSTEM
 from omnigraphdb.storage.arrow import column
@@ -47,7 +47,7 @@ class WriteTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsAhead:
+class EarlyWriter:
     """Writes rows of one load, part by part; every part becomes portions that the load takes as they are."""
 
     target: WriteTarget
@@ -56,7 +56,7 @@ class RowsAhead:
     """The operation id of the write: a process opens the store once for each."""
     area: str
 
-    def write(self, frame: pa.Table) -> tuple[Portion, ...] | None:
+    def write(self, frame: pa.Table) -> tuple[SplitDraft, ...] | None:
         """Check and write a part; None when anything is wrong with it, which the load then reports with all the rest."""
         load = self._make_spec()
         rows = check_frame(load, self.target.type, frame)
@@ -73,7 +73,7 @@ class RowsAhead:
             area=self.area,
         )
 
-    def _write_rows(self, load: LoadSpec, rows: pa.Table) -> Iterator[Portion]:
+    def _write_rows(self, load: LoadSpec, rows: pa.Table) -> Iterator[SplitDraft]:
         """Write new rows as fragments; rows that replace committed ones wait, since they take over row ids."""
         store = load.store()
         is_committed = self._find_committed(rows, store)
@@ -99,7 +99,7 @@ class RowsAhead:
             pc.is_in(ids, value_set=committed_ids, skip_nulls=True) if len(committed_ids) else None
         )
 
-    def _write_new(self, load: LoadSpec, rows: pa.Table, store: Store) -> Portion:
+    def _write_new(self, load: LoadSpec, rows: pa.Table, store: Store) -> SplitDraft:
         target, type_ = self.target, self.target.type
         # Superseded rows of a merge are dropped by reading their fragment again, which does not give back blobs.
         rewritable = not any(is_blob(field.type) for field in type_.schema)
@@ -116,7 +116,7 @@ class RowsAhead:
             waiting, content=replace(waiting.content, written=written), bytes=rows.nbytes
         )
 
-    def _write_waiting(self, load: LoadSpec, rows: pa.Table, store: Store) -> Portion:
+    def _write_waiting(self, load: LoadSpec, rows: pa.Table, store: Store) -> SplitDraft:
         names = tuple(name for name in rows.column_names if name != "id")
         content = CheckedRows(
             path=load.write_scratch(store, self.target.type.name, rows),
@@ -124,7 +124,7 @@ class RowsAhead:
             ids=make_id_range(column(rows, "id")),
             at=self.target.at,
         )
-        return Portion(content, rows.nbytes, rows.num_rows)
+        return SplitDraft(content, rows.nbytes, rows.num_rows)
 
 
 def _cut_rows(rows: pa.Table) -> Iterator[pa.Table]:
