@@ -106,7 +106,7 @@ def _record_keys_first() -> None:
             keyed._decide_again(engine, request, known, decide())
         return carry_out(engine, request, decide, effect)
 
-    _set(branching, "effect_once", record_and_decide)
+    _set(branching, "run_branch_operation_once", record_and_decide)
 
 
 def _delete_without_locks() -> None:
