@@ -15,6 +15,7 @@ from tests.support.served import ADD, NAMES, SCHEMA, make_graph
 
 ROUTES = (*ROUTES_DESCRIBED, MCP)
 PAGES = ("/ui", "/ui/", "/" + "/".join(START))
+TAGS = ("tagged", "tagged-too")
 MERGED = ("side", "later", "third", "last")
 SCHEMA_WRITES = ("applySchema", "applySchemaIfGraphCommit")
 LINE = '{"type": "Person", "data": {"name": "Loaded %d"}}\n'
@@ -65,6 +66,8 @@ def make_busy_graph(place: Path, queries: Path) -> None:
         for name in ("gone", "gone-too", *MERGED):
             graph.branch_create(name)
             graph.mutate(ADD, {"n": name}, branch=name)
+        for name in TAGS:
+            graph.tag(name)
     queries.mkdir()
     (queries / "people.gq").write_text(f"{NAMES}\n{ADD}")
 
@@ -83,6 +86,8 @@ def list_requests(head: str, *, prefixes: tuple[str, ...]) -> Iterator[Aimed]:
 def _aim(route: Route, prefix: str, head: str, number: int) -> Aimed:
     names = {
         "{branch}": ("gone", "gone-too")[number],
+        "{tag}": TAGS[number],
+        "{key}": "nothing",
         "{commit}": head,
         "{name}": "names" if route.operation == "invokeQuery" else "add",
     }
@@ -154,6 +159,11 @@ def _find_body(operation: str, head: str, number: int) -> dict[str, Any]:
         "load": {"data": LINE % number, "mode": "merge"},
         "ingest": {"data": LINE % number},
         "createBranch": {"name": f"made-{number}"},
+        "createTag": {"name": f"tag-{number}"},
+        "ensureIndices": {},
+        "optimize": {},
+        "cleanup": {},
+        "repair": {},
         "mergeBranches": {"source": MERGED[number]},
         "mergeBranchesIfGraphCommit": {"source": MERGED[2 + number]},
         "applySchema": {"schema_source": GROWN % number},

@@ -314,6 +314,7 @@ WRITING: Mapping[str, Callable[[World], dict[str, Any]]] = {
     "load": lambda _: {"data": LINE, "branch": "side", "mode": "append"},
     "ingest": lambda _: {"data": LINE, "branch": "main", "mode": "merge"},
     "createBranch": lambda _: {"name": "side", "from": "main"},
+    "createTag": lambda _: {"name": "side", "branch": "main"},
     "mergeBranches": lambda _: {"source": "side", "target": "main", "delete_branch": False},
     "mergeBranchesIfGraphCommit": lambda _: {"source": "main", "target": "side"},
     "applySchema": lambda _: {"schema_source": SCHEMA, "allow_data_loss": False},

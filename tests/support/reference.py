@@ -181,6 +181,7 @@ def result_classes() -> list[type]:
             one.__name__: one
             for one in vars(module).values()
             if is_dataclass(one)
+            and info.name.partition("api.verbs.")[1] == ""
             and inspect.isclass(one)
             and (one.__module__ == info.name or hasattr(one, "to_dict"))
         }

@@ -15,6 +15,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "load": {"data": '{"type": "Nope", "data": {}}\n', "branch": NOWHERE, "mode": "append"},
     "ingest": {"data": '{"type": "Nope", "data": {}}\n', "from": NOWHERE, "mode": "merge"},
     "createBranch": {"name": "no name: it has spaces", "from": NOWHERE},
+    "createTag": {"name": "no name: it has spaces", "branch": NOWHERE},
     "mergeBranches": {"source": NOWHERE, "target": NOWHERE, "delete_branch": False},
     "applySchema": {"schema_source": "node {", "allow_data_loss": False},
     "invokeQuery": {"params": {"x": 1}, "branch": NOWHERE, "expect_mutation": True},
@@ -24,6 +25,10 @@ REFUSED["mutateIfGraphCommit"] = REFUSED["change"] = REFUSED["mutate"]
 REFUSED["invokeQueryIfGraphCommit"] = REFUSED["invokeQuery"]
 REFUSED["mergeBranchesIfGraphCommit"] = REFUSED["mergeBranches"]
 REFUSED["applySchemaIfGraphCommit"] = REFUSED["applySchema"]
+
+
+MAINTAINING = frozenset({"ensureIndices", "optimize", "cleanup", "repair"})
+"""Writes that take an empty body: they change files, and no row."""
 
 
 def change_value(drawn: random.Random, value: Any) -> Any:

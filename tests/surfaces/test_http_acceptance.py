@@ -105,10 +105,14 @@ EXPLORER = {
 }  # fmt: skip
 CONDITIONAL = {"POST /branches/merge/if-graph-commit", "POST /schema/apply/if-graph-commit"}
 NAMES_OF_COMMITS = {"GET /tags", "POST /tags", "DELETE /tags/{tag}", "GET /branches/{branch}"}
+MAINTENANCE = {
+    "GET /describe", "GET /operation/{key}", "POST /indexes", "POST /optimize", "POST /cleanup", "POST /repair",
+}  # fmt: skip
 ADDED = {
+    *MAINTENANCE,
     "GET /jobs", "GET /table", "POST /query/explain", "POST /mcp", *CONDITIONAL, *EXPLORER, *NAMES_OF_COMMITS,
 }  # fmt: skip
-"""Routes beside the list: long work, whole types, plans, writes that insist on a head, the protocol of agents, which describes itself, what the explorer asks, and tags and heads one at a time."""
+"""Routes beside the list: long work, whole types, plans, writes that insist on a head, the protocol of agents, which describes itself, what the explorer asks, tags and heads one at a time, and maintenance."""
 
 
 @pytest.mark.parametrize("named", NAMED)

@@ -97,12 +97,12 @@ COMMANDS = {
         NO_GRAPH,
         107,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 341),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 336),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 343),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 338),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        380,
+        382,
     ),
 }
 
