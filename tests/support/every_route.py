@@ -162,7 +162,7 @@ def _find_body(operation: str, head: str, number: int) -> dict[str, Any]:
         "createTag": {"name": f"tag-{number}"},
         "ensureIndices": {},
         "optimize": {},
-        "cleanup": {},
+        "cleanup": {"keep": 9},
         "repair": {},
         "mergeBranches": {"source": MERGED[number]},
         "mergeBranchesIfGraphCommit": {"source": MERGED[2 + number]},

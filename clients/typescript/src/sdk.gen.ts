@@ -2,7 +2,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaIfGraphCommitData, ApplySchemaIfGraphCommitErrors, ApplySchemaIfGraphCommitResponses, ApplySchemaResponses, CompleteTextData, CompleteTextErrors, CompleteTextResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DiffData, DiffErrors, DiffResponses, DoctorData, DoctorErrors, DoctorResponses, DrawDiffData, DrawDiffErrors, DrawDiffResponses, DrawLogData, DrawLogErrors, DrawLogResponses, DrawSchemaData, DrawSchemaErrors, DrawSchemaResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, IndexStatusData, IndexStatusErrors, IndexStatusResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, LintTextData, LintTextErrors, LintTextResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListNeighboursData, ListNeighboursErrors, ListNeighboursResponses, ListPathsData, ListPathsErrors, ListPathsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, ListRecoveriesData, ListRecoveriesErrors, ListRecoveriesResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesIfGraphCommitData, MergeBranchesIfGraphCommitErrors, MergeBranchesIfGraphCommitResponses, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewCleanupData, PreviewCleanupErrors, PreviewCleanupResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadTableData, ReadTableErrors, ReadTableResponses, ReadyData, ReadyErrors, ReadyResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
+import type { ApplySchemaData, ApplySchemaErrors, ApplySchemaIfGraphCommitData, ApplySchemaIfGraphCommitErrors, ApplySchemaIfGraphCommitResponses, ApplySchemaResponses, CleanupData, CleanupErrors, CleanupResponses, CompleteTextData, CompleteTextErrors, CompleteTextResponses, CreateBranchData, CreateBranchErrors, CreateBranchResponses, CreateTagData, CreateTagErrors, CreateTagResponses, DeleteBranchData, DeleteBranchErrors, DeleteBranchResponses, DeleteTagData, DeleteTagErrors, DeleteTagResponses, DescribeGraphData, DescribeGraphErrors, DescribeGraphResponses, DiffData, DiffErrors, DiffResponses, DoctorData, DoctorErrors, DoctorResponses, DrawDiffData, DrawDiffErrors, DrawDiffResponses, DrawLogData, DrawLogErrors, DrawLogResponses, DrawSchemaData, DrawSchemaErrors, DrawSchemaResponses, EnsureIndicesData, EnsureIndicesErrors, EnsureIndicesResponses, ExplainQueryData, ExplainQueryErrors, ExplainQueryResponses, ExportGraphData, ExportGraphErrors, ExportGraphResponses, GetBlobData, GetBlobErrors, GetBlobResponses, GetBranchData, GetBranchErrors, GetBranchResponses, GetCommitData, GetCommitErrors, GetCommitResponses, GetEntityData, GetEntityErrors, GetEntityHistoryData, GetEntityHistoryErrors, GetEntityHistoryResponses, GetEntityResponses, GetOperationData, GetOperationErrors, GetOperationResponses, GetSchemaData, GetSchemaErrors, GetSchemaResponses, HeadBlobData, HeadBlobErrors, HeadBlobResponses, HealthData, HealthErrors, HealthResponses, IndexStatusData, IndexStatusErrors, IndexStatusResponses, InvokeQueryData, InvokeQueryErrors, InvokeQueryIfGraphCommitData, InvokeQueryIfGraphCommitErrors, InvokeQueryIfGraphCommitResponses, InvokeQueryResponses, LintTextData, LintTextErrors, LintTextResponses, ListBranchesData, ListBranchesErrors, ListBranchesResponses, ListCommitChangesData, ListCommitChangesErrors, ListCommitChangesResponses, ListCommitsData, ListCommitsErrors, ListCommitsResponses, ListGraphsData, ListGraphsErrors, ListGraphsResponses, ListJobsData, ListJobsErrors, ListJobsResponses, ListNeighboursData, ListNeighboursErrors, ListNeighboursResponses, ListPathsData, ListPathsErrors, ListPathsResponses, ListQueriesData, ListQueriesErrors, ListQueriesResponses, ListRecoveriesData, ListRecoveriesErrors, ListRecoveriesResponses, ListTagsData, ListTagsErrors, ListTagsResponses, LoadData, LoadErrors, LoadNdjsonData, LoadNdjsonErrors, LoadNdjsonResponses, LoadResponses, MergeBranchesData, MergeBranchesErrors, MergeBranchesIfGraphCommitData, MergeBranchesIfGraphCommitErrors, MergeBranchesIfGraphCommitResponses, MergeBranchesResponses, MutateData, MutateErrors, MutateIfGraphCommitData, MutateIfGraphCommitErrors, MutateIfGraphCommitResponses, MutateResponses, OptimizeData, OptimizeErrors, OptimizeResponses, PlanSchemaData, PlanSchemaErrors, PlanSchemaResponses, PollChangesData, PollChangesErrors, PollChangesResponses, PreviewCleanupData, PreviewCleanupErrors, PreviewCleanupResponses, PreviewMergeData, PreviewMergeErrors, PreviewMergeResponses, QueryData, QueryErrors, QueryResponses, ReadTableData, ReadTableErrors, ReadTableResponses, ReadyData, ReadyErrors, ReadyResponses, RepairData, RepairErrors, RepairResponses, SnapshotData, SnapshotErrors, SnapshotResponses, StreamBaselineData, StreamBaselineErrors, StreamBaselineResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -113,11 +113,69 @@ export const createBranch = <ThrowOnError extends boolean = false>(options: Opti
 });
 
 /**
+ * Delete a branch that no other depends on
+ */
+export const deleteBranch = <ThrowOnError extends boolean = false>(options: Options<DeleteBranchData, ThrowOnError>): RequestResult<DeleteBranchResponses, DeleteBranchErrors, ThrowOnError> => (options.client ?? client).delete<DeleteBranchResponses, DeleteBranchErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/branches/{branch}',
+    ...options
+});
+
+/**
+ * Show one branch, compared with its parent
+ */
+export const getBranch = <ThrowOnError extends boolean = false>(options: Options<GetBranchData, ThrowOnError>): RequestResult<GetBranchResponses, GetBranchErrors, ThrowOnError> => (options.client ?? client).get<GetBranchResponses, GetBranchErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/branches/{branch}',
+    ...options
+});
+
+/**
+ * List the tags, by name
+ */
+export const listTags = <ThrowOnError extends boolean = false>(options: Options<ListTagsData, ThrowOnError>): RequestResult<ListTagsResponses, ListTagsErrors, ThrowOnError> => (options.client ?? client).get<ListTagsResponses, ListTagsErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/tags',
+    ...options
+});
+
+/**
+ * Name a commit
+ */
+export const createTag = <ThrowOnError extends boolean = false>(options: Options<CreateTagData, ThrowOnError>): RequestResult<CreateTagResponses, CreateTagErrors, ThrowOnError> => (options.client ?? client).post<CreateTagResponses, CreateTagErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/tags',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Describe types, branches, newest commits and pending operations
+ */
+export const describeGraph = <ThrowOnError extends boolean = false>(options: Options<DescribeGraphData, ThrowOnError>): RequestResult<DescribeGraphResponses, DescribeGraphErrors, ThrowOnError> => (options.client ?? client).get<DescribeGraphResponses, DescribeGraphErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/describe',
+    ...options
+});
+
+/**
  * List long work that runs, and what died
  */
 export const listJobs = <ThrowOnError extends boolean = false>(options: Options<ListJobsData, ThrowOnError>): RequestResult<ListJobsResponses, ListJobsErrors, ThrowOnError> => (options.client ?? client).get<ListJobsResponses, ListJobsErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/jobs',
+    ...options
+});
+
+/**
+ * Say what became of the caller's request with an idempotency key
+ */
+export const getOperation = <ThrowOnError extends boolean = false>(options: Options<GetOperationData, ThrowOnError>): RequestResult<GetOperationResponses, GetOperationErrors, ThrowOnError> => (options.client ?? client).get<GetOperationResponses, GetOperationErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/operation/{key}',
     ...options
 });
 
@@ -358,7 +416,7 @@ export const mutate = <ThrowOnError extends boolean = false>(options: Options<Mu
 });
 
 /**
- * Run a mutation if the head of the branch is the commit of the header
+ * Run a mutation in one commit, or not at all, if the head is the commit of the header
  */
 export const mutateIfGraphCommit = <ThrowOnError extends boolean = false>(options: Options<MutateIfGraphCommitData, ThrowOnError>): RequestResult<MutateIfGraphCommitResponses, MutateIfGraphCommitErrors, ThrowOnError> => (options.client ?? client).post<MutateIfGraphCommitResponses, MutateIfGraphCommitErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
@@ -398,15 +456,6 @@ export const loadNdjson = <ThrowOnError extends boolean = false>(options: Option
 });
 
 /**
- * Delete a branch that no other depends on
- */
-export const deleteBranch = <ThrowOnError extends boolean = false>(options: Options<DeleteBranchData, ThrowOnError>): RequestResult<DeleteBranchResponses, DeleteBranchErrors, ThrowOnError> => (options.client ?? client).delete<DeleteBranchResponses, DeleteBranchErrors, ThrowOnError>({
-    security: [{ scheme: 'bearer', type: 'http' }],
-    url: '/graphs/{graph_id}/branches/{branch}',
-    ...options
-});
-
-/**
  * Merge a branch into another in one commit, or not at all
  */
 export const mergeBranches = <ThrowOnError extends boolean = false>(options: Options<MergeBranchesData, ThrowOnError>): RequestResult<MergeBranchesResponses, MergeBranchesErrors, ThrowOnError> => (options.client ?? client).post<MergeBranchesResponses, MergeBranchesErrors, ThrowOnError>({
@@ -420,7 +469,7 @@ export const mergeBranches = <ThrowOnError extends boolean = false>(options: Opt
 });
 
 /**
- * Merge a branch if the head of the target is the commit of the header
+ * Merge a branch into another in one commit, or not at all, if the head is the commit of the header
  */
 export const mergeBranchesIfGraphCommit = <ThrowOnError extends boolean = false>(options: Options<MergeBranchesIfGraphCommitData, ThrowOnError>): RequestResult<MergeBranchesIfGraphCommitResponses, MergeBranchesIfGraphCommitErrors, ThrowOnError> => (options.client ?? client).post<MergeBranchesIfGraphCommitResponses, MergeBranchesIfGraphCommitErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
@@ -438,6 +487,67 @@ export const mergeBranchesIfGraphCommit = <ThrowOnError extends boolean = false>
 export const previewMerge = <ThrowOnError extends boolean = false>(options: Options<PreviewMergeData, ThrowOnError>): RequestResult<PreviewMergeResponses, PreviewMergeErrors, ThrowOnError> => (options.client ?? client).post<PreviewMergeResponses, PreviewMergeErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/graphs/{graph_id}/branches/merge/preview',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Free the name of a tag; its commit stays, until cleanup
+ */
+export const deleteTag = <ThrowOnError extends boolean = false>(options: Options<DeleteTagData, ThrowOnError>): RequestResult<DeleteTagResponses, DeleteTagErrors, ThrowOnError> => (options.client ?? client).delete<DeleteTagResponses, DeleteTagErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/tags/{tag}',
+    ...options
+});
+
+/**
+ * Build every index that the schema asks for and that is missing
+ */
+export const ensureIndices = <ThrowOnError extends boolean = false>(options: Options<EnsureIndicesData, ThrowOnError>): RequestResult<EnsureIndicesResponses, EnsureIndicesErrors, ThrowOnError> => (options.client ?? client).post<EnsureIndicesResponses, EnsureIndicesErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/indexes',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Compact the tables of main and bring their indexes up to date
+ */
+export const optimize = <ThrowOnError extends boolean = false>(options: Options<OptimizeData, ThrowOnError>): RequestResult<OptimizeResponses, OptimizeErrors, ThrowOnError> => (options.client ?? client).post<OptimizeResponses, OptimizeErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/optimize',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Remove table versions that no rule keeps and no branch shows
+ */
+export const cleanup = <ThrowOnError extends boolean = false>(options: Options<CleanupData, ThrowOnError>): RequestResult<CleanupResponses, CleanupErrors, ThrowOnError> => (options.client ?? client).post<CleanupResponses, CleanupErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/cleanup',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * List table commits that no write explains, or adopt them
+ */
+export const repair = <ThrowOnError extends boolean = false>(options: Options<RepairData, ThrowOnError>): RequestResult<RepairResponses, RepairErrors, ThrowOnError> => (options.client ?? client).post<RepairResponses, RepairErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/graphs/{graph_id}/repair',
     ...options,
     headers: {
         'Content-Type': 'application/json',
@@ -472,7 +582,7 @@ export const applySchema = <ThrowOnError extends boolean = false>(options: Optio
 });
 
 /**
- * Change the schema if the head of main is the commit of the header
+ * Change the schema in one commit, or not at all, if the head is the commit of the header
  */
 export const applySchemaIfGraphCommit = <ThrowOnError extends boolean = false>(options: Options<ApplySchemaIfGraphCommitData, ThrowOnError>): RequestResult<ApplySchemaIfGraphCommitResponses, ApplySchemaIfGraphCommitErrors, ThrowOnError> => (options.client ?? client).post<ApplySchemaIfGraphCommitResponses, ApplySchemaIfGraphCommitErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],

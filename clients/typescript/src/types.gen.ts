@@ -30,20 +30,32 @@ export type BoundOutput = {
     state: string;
 };
 
+/**
+ * A branch to create.
+ */
 export type BranchCreateInput = {
     name: string;
     from?: string | null;
+    at?: string | null;
 };
 
+/**
+ * A branch that was created, as it is then.
+ */
 export type BranchCreateOutput = {
     uri: string;
     from: string;
     name: string;
     actor_id: string | null;
+    head: string | null;
+    created_at?: number;
+    head_at?: number;
+    head_actor?: string;
+    replayed?: boolean;
 };
 
 /**
- * The branch that is gone.
+ * A branch that was deleted.
  */
 export type BranchDeleteOutput = {
     uri: string;
@@ -52,11 +64,11 @@ export type BranchDeleteOutput = {
 };
 
 /**
- * Names of branches, in order, and what is known of each.
+ * Names of branches, in order, and the facts of each.
  */
 export type BranchListOutput = {
-    branches: Array<string>;
     details: Array<BranchOutput>;
+    branches: Array<string>;
 };
 
 /**
@@ -65,22 +77,27 @@ export type BranchListOutput = {
 export type BranchMergeInput = {
     source: string;
     target?: string | null;
+    granularity?: 'row' | 'property' | null;
+    allow_older_base?: boolean | null;
     delete_branch?: boolean | null;
 };
 
 /**
- * What a merge did.
+ * The result of a merge, or of its `dry_run`; `tables` counts inserts, updates and deletes.
  */
 export type BranchMergeOutput = {
     source: string;
     target: string;
     outcome: 'already_up_to_date' | 'fast_forward' | 'merged';
-    actor_id: string | null;
-    commit: CommitOutput | null;
-    replayed?: boolean;
     changes_by_table: Array<TableChanged>;
+    commit: CommitOutput | null;
+    conflicts: Array<ConflictOutput>;
+    actor_id: string | null;
+    dry_run: boolean;
+    replayed?: boolean;
     engine: string;
     reason: string;
+    conflicts_total: number;
     branch_deleted?: boolean;
     branch_delete_error?: string | null;
 };
@@ -162,10 +179,36 @@ export type ChangePageOutput = {
 };
 
 /**
+ * A removal of old table versions; without `confirm` nothing is removed.
+ */
+export type CleanupInput = {
+    keep?: number | null;
+    older_than_seconds?: number | number | null;
+    confirm?: boolean | null;
+};
+
+/**
  * What cleanup would remove, by table.
  */
 export type CleanupPreviewOutput = {
     tables: Array<RemovableOutput>;
+};
+
+/**
+ * The versions that cleanup removed, by table, or would remove when it was not confirmed.
+ *
+ * `manifest` counts old versions of the manifest, on all branches. `scratch_removed` names loads that never ended and
+ * whose scratch files were removed; `jobs_removed` names jobs that died.
+ *
+ */
+export type CleanupReportOutput = {
+    uri: string;
+    tables: Array<TableCleanedOutput>;
+    manifest: TableCleanedOutput;
+    confirmed: boolean;
+    scratch_removed: Array<string>;
+    jobs_removed: Array<string>;
+    actor_id: string | null;
 };
 
 /**
@@ -230,7 +273,7 @@ export type CompletionOutput = {
 };
 
 /**
- * One conflict of a merge, with the rows of the three sides.
+ * One conflict of a merge; `base`, `source` and `target` are the rows of the three sides, None where there is none.
  */
 export type ConflictOutput = {
     table_key: string;
@@ -278,6 +321,22 @@ export type DeniedOutput = {
     action: string;
     branch?: string;
     target_branch?: string;
+};
+
+/**
+ * What a graph holds at one moment of a branch: types with rows, sizes and indexes, branches, newest commits.
+ */
+export type DescriptionOutput = {
+    uri: string;
+    branch: string;
+    graph_commit_id: string | null;
+    manifest_version: number;
+    types: Array<TypeDescriptionOutput>;
+    branches: Array<BranchOutput>;
+    commits: Array<CommitOutput>;
+    pending: Array<RecoverySidecarOutput>;
+    rows: number;
+    bytes: number;
 };
 
 /**
@@ -427,6 +486,13 @@ export type EndOutput = {
 export type EndpointsOutput = {
     from: string;
     to: string;
+};
+
+/**
+ * The indexes to build: those that are missing.
+ */
+export type EnsureIndicesInput = {
+    branch?: string | null;
 };
 
 /**
@@ -638,6 +704,27 @@ export type ImageOutput = {
 };
 
 /**
+ * Every index that the schema asks for, and the number that this call built.
+ */
+export type IndexReportOutput = {
+    indexes: Array<IndexStatusOutput>;
+    built: number;
+};
+
+/**
+ * An index that the schema asks for: the rows that it covers, and the reason if it does not cover all rows.
+ */
+export type IndexStatusOutput = {
+    table_key: string;
+    column: string;
+    kind: string;
+    state: string;
+    rows_indexed: number;
+    rows: number;
+    reason?: string;
+};
+
+/**
  * A table that another writer moved between two steps of a write.
  */
 export type InterleavedOutput = {
@@ -656,6 +743,27 @@ export type InvokeInput = {
     branch?: string | null;
     snapshot?: string | null;
     expect_mutation?: boolean | null;
+};
+
+/**
+ * The issues of an examination; only a deep examination has the counts of files.
+ */
+export type IssueListOutput = {
+    findings: Array<IssueOutput>;
+    files_compared?: number;
+    files_without_digest?: number;
+    settled: boolean;
+};
+
+/**
+ * A broken invariant: its check, its branch and table, and the remedy.
+ */
+export type IssueOutput = {
+    check: string;
+    message: string;
+    remedy: string;
+    branch?: string;
+    table_key?: string;
 };
 
 /**
@@ -704,6 +812,16 @@ export type KindCounts = {
 export type LaneOutput = {
     id: string;
     lane: number;
+};
+
+/**
+ * The version that replaces an unreadable version, the commit that shows it, and the rows that it has.
+ */
+export type LastReadableOutput = {
+    version: number;
+    commit: string;
+    rows: number;
+    rows_lost: number;
 };
 
 /**
@@ -828,31 +946,13 @@ export type MergeBaseOutput = {
 };
 
 /**
- * A merge that is only looked at.
+ * A merge.
  */
 export type MergePreviewInput = {
     source: string;
     target?: string | null;
-};
-
-/**
- * What a merge would do.
- */
-export type MergePreviewOutput = {
-    source: string;
-    target: string;
-    outcome: 'already_up_to_date' | 'fast_forward' | 'merged';
-    actor_id: string | null;
-    commit: CommitOutput | null;
-    replayed?: boolean;
-    changes_by_table: Array<TableChanged>;
-    engine: string;
-    reason: string;
-    branch_deleted?: boolean;
-    branch_delete_error?: string | null;
-    dry_run: boolean;
-    conflicts: Array<ConflictOutput>;
-    conflicts_total: number;
+    granularity?: 'row' | 'property' | null;
+    allow_older_base?: boolean | null;
 };
 
 /**
@@ -865,18 +965,18 @@ export type MissingOutput = {
 };
 
 /**
- * A mutation; the longer names are those of earlier servers. With `dry_run` it is only counted and checked.
+ * A mutation. With `dry_run` it is only counted and checked.
  */
 export type MutateInput = {
     query?: string;
     name?: string | null;
-    query_source?: string;
-    query_name?: string | null;
     params?: {
         [key: string]: unknown;
     } | null;
     branch?: string | null;
     dry_run?: boolean | null;
+    query_source?: string;
+    query_name?: string | null;
 };
 
 /**
@@ -896,6 +996,37 @@ export type OperationCounts = {
     inserted: number;
     updated: number;
     deleted: number;
+};
+
+/**
+ * The status of a request with an idempotency key; `commit` is None when the request changed nothing.
+ */
+export type OperationStatusOutput = {
+    key: string;
+    branch: string;
+    actor_id: string | null;
+    state: string;
+    commit: CommitOutput | null;
+    operation_id: string | null;
+    created_at: number | null;
+};
+
+/**
+ * A compaction of the tables of main.
+ */
+export type OptimizeInput = {
+    [key: string]: never;
+};
+
+/**
+ * The work of optimize, by table; it changes no row, so that `commit` is None.
+ */
+export type OptimizeReportOutput = {
+    uri: string;
+    tables: Array<TableOptimizedOutput>;
+    commit: CommitOutput | null;
+    engine: string;
+    reason: string;
 };
 
 /**
@@ -1091,9 +1222,7 @@ export type ReclaimedOutput = {
  * Writes that recovery has yet to finish, and those it finished.
  */
 export type RecoveryListOutput = {
-    pending: Array<{
-        [key: string]: unknown;
-    }>;
+    pending: Array<RecoverySidecarOutput>;
     settled: Array<RecoveryOutput>;
 };
 
@@ -1118,6 +1247,27 @@ export type RecoveryRequiredOutput = {
 };
 
 /**
+ * A pending operation, and what recovery would do with it; one that cannot be read has only a `problem`.
+ *
+ * A `live` operation is not interrupted: its writer, `holder`, still works on it.
+ *
+ */
+export type RecoverySidecarOutput = {
+    operation_id: string;
+    writer_kind: string;
+    branch: string;
+    actor_id: string | null;
+    started_at: string | null;
+    tables: Array<string>;
+    schema_version: number | null;
+    forecast?: string;
+    problem?: string;
+    holder?: {
+        [key: string]: unknown;
+    };
+};
+
+/**
  * What cleanup would remove of one table.
  */
 export type RemovableOutput = {
@@ -1126,6 +1276,23 @@ export type RemovableOutput = {
     bytes_removed: number;
     forks_removed: number;
     dropped: boolean;
+};
+
+/**
+ * A repair of tables of main; without `confirm` nothing is changed.
+ */
+export type RepairInput = {
+    confirm?: boolean | null;
+    force?: boolean | null;
+};
+
+/**
+ * The state of each table and the action of repair, and the commit that published it.
+ */
+export type RepairReportOutput = {
+    uri: string;
+    tables: Array<TableRepairedOutput>;
+    commit: CommitOutput | null;
 };
 
 /**
@@ -1179,13 +1346,13 @@ export type SchemaOutput = {
 };
 
 /**
- * The steps of a schema change.
+ * The steps that turn the accepted schema into the desired one, in order; decided, not done.
  */
 export type SchemaPlanOutput = {
-    supported: boolean;
-    step_count: number;
     steps: Array<SchemaStep>;
     warnings?: Array<string>;
+    supported: boolean;
+    step_count: number;
 };
 
 /**
@@ -1267,6 +1434,21 @@ export type TableChanged = {
 };
 
 /**
+ * The versions and forks of one table that cleanup removed, or would remove.
+ *
+ * `dropped` means the whole table, because no branch shows it any more.
+ *
+ */
+export type TableCleanedOutput = {
+    table_key: string;
+    versions_removed: number;
+    bytes_removed: number;
+    forks_removed: Array<string>;
+    dropped: boolean;
+    error?: string;
+};
+
+/**
  * Nodes that a load made because its edges name them.
  */
 export type TableCreated = {
@@ -1283,12 +1465,42 @@ export type TableLoaded = {
 };
 
 /**
+ * The fragments that optimize rewrote in one table, and the indexes that it did not build.
+ */
+export type TableOptimizedOutput = {
+    table_key: string;
+    fragments_removed: number;
+    fragments_added: number;
+    committed: boolean;
+    skipped?: string;
+    manifest_version?: number;
+    head_version?: number;
+    pending_indexes: Array<{
+        [key: string]: unknown;
+    }>;
+};
+
+/**
  * The versions of one table before and after an operation was settled; stored in the form that is sent.
  */
 export type TableOutcome = {
     table_key: string;
     from_version: number;
     to_version: number;
+};
+
+/**
+ * One table of main: its pin and HEAD, the commits between them, and the action of repair.
+ */
+export type TableRepairedOutput = {
+    table_key: string;
+    classification: string;
+    action: string;
+    manifest_version: number;
+    head_version: number;
+    operations: Array<string>;
+    error?: string;
+    last_readable?: LastReadableOutput;
 };
 
 /**
@@ -1300,6 +1512,56 @@ export type TableState = {
     table_version: number;
     table_branch: string | null;
     row_count: number;
+};
+
+/**
+ * A commit to name.
+ */
+export type TagCreateInput = {
+    name: string;
+    at?: string | null;
+    branch?: string | null;
+};
+
+/**
+ * A tag that was deleted.
+ */
+export type TagDeletedOutput = {
+    uri: string;
+    name: string;
+    actor_id: string | null;
+};
+
+/**
+ * Tags, by name.
+ */
+export type TagListOutput = {
+    tags: Array<TagOutput>;
+};
+
+/**
+ * A name for a commit; it stands wherever a commit does, and cleanup keeps what that commit shows.
+ */
+export type TagOutput = {
+    name: string;
+    graph_commit_id: string;
+    manifest_branch: string | null;
+    created_at: number;
+    actor_id: string | null;
+};
+
+/**
+ * One type: its rows, the size of its data files, and its indexes.
+ */
+export type TypeDescriptionOutput = {
+    table_key: string;
+    rows: number;
+    bytes: number;
+    fragments: number;
+    table_version: number;
+    indexes: Array<IndexStatusOutput>;
+    type_name: string;
+    kind: string;
 };
 
 /**
@@ -1906,6 +2168,336 @@ export type CreateBranchResponses = {
 
 export type CreateBranchResponse = CreateBranchResponses[keyof CreateBranchResponses];
 
+export type DeleteBranchData = {
+    body?: never;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+        /**
+         * The branch; a slash in it is sent as %2F.
+         */
+        branch: string;
+    };
+    query?: {
+        /**
+         * Delete only if every commit of the branch is merged into this one.
+         */
+        merged_into?: string;
+    };
+    url: '/graphs/{graph_id}/branches/{branch}';
+};
+
+export type DeleteBranchErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DeleteBranchError = DeleteBranchErrors[keyof DeleteBranchErrors];
+
+export type DeleteBranchResponses = {
+    /**
+     * Done.
+     */
+    200: BranchDeleteOutput;
+};
+
+export type DeleteBranchResponse = DeleteBranchResponses[keyof DeleteBranchResponses];
+
+export type GetBranchData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+        /**
+         * The branch; a slash in it is sent as %2F.
+         */
+        branch: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/branches/{branch}';
+};
+
+export type GetBranchErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type GetBranchError = GetBranchErrors[keyof GetBranchErrors];
+
+export type GetBranchResponses = {
+    /**
+     * Done.
+     */
+    200: BranchOutput;
+};
+
+export type GetBranchResponse = GetBranchResponses[keyof GetBranchResponses];
+
+export type ListTagsData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/tags';
+};
+
+export type ListTagsErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type ListTagsError = ListTagsErrors[keyof ListTagsErrors];
+
+export type ListTagsResponses = {
+    /**
+     * Done.
+     */
+    200: TagListOutput;
+};
+
+export type ListTagsResponse = ListTagsResponses[keyof ListTagsResponses];
+
+export type CreateTagData = {
+    body: TagCreateInput;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/tags';
+};
+
+export type CreateTagErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type CreateTagError = CreateTagErrors[keyof CreateTagErrors];
+
+export type CreateTagResponses = {
+    /**
+     * Done.
+     */
+    200: TagOutput;
+};
+
+export type CreateTagResponse = CreateTagResponses[keyof CreateTagResponses];
+
+export type DescribeGraphData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: {
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+        /**
+         * A commit or a manifest version of the branch.
+         */
+        at?: string;
+    };
+    url: '/graphs/{graph_id}/describe';
+};
+
+export type DescribeGraphErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gone.
+     */
+    410: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DescribeGraphError = DescribeGraphErrors[keyof DescribeGraphErrors];
+
+export type DescribeGraphResponses = {
+    /**
+     * Done.
+     */
+    200: DescriptionOutput;
+};
+
+export type DescribeGraphResponse = DescribeGraphResponses[keyof DescribeGraphResponses];
+
 export type ListJobsData = {
     body?: never;
     headers?: {
@@ -1961,6 +2553,71 @@ export type ListJobsResponses = {
 };
 
 export type ListJobsResponse = ListJobsResponses[keyof ListJobsResponses];
+
+export type GetOperationData = {
+    body?: never;
+    headers?: {
+        /**
+         * Milliseconds that the read may take; then it stops, and the answer is 504.
+         */
+        'X-Timeout-Ms'?: number;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+        /**
+         * The idempotency key.
+         */
+        key: string;
+    };
+    query?: {
+        /**
+         * The branch; main by default.
+         */
+        branch?: string;
+    };
+    url: '/graphs/{graph_id}/operation/{key}';
+};
+
+export type GetOperationErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Gateway Timeout.
+     */
+    504: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type GetOperationError = GetOperationErrors[keyof GetOperationErrors];
+
+export type GetOperationResponses = {
+    /**
+     * Done.
+     */
+    200: OperationStatusOutput;
+};
+
+export type GetOperationResponse = GetOperationResponses[keyof GetOperationResponses];
 
 export type ListCommitsData = {
     body?: never;
@@ -3561,9 +4218,7 @@ export type IndexStatusResponses = {
     /**
      * Done.
      */
-    200: {
-        [key: string]: unknown;
-    };
+    200: IndexReportOutput;
 };
 
 export type IndexStatusResponse = IndexStatusResponses[keyof IndexStatusResponses];
@@ -3619,9 +4274,7 @@ export type DoctorResponses = {
     /**
      * Done.
      */
-    200: {
-        [key: string]: unknown;
-    };
+    200: IssueListOutput;
 };
 
 export type DoctorResponse = DoctorResponses[keyof DoctorResponses];
@@ -4064,79 +4717,6 @@ export type LoadNdjsonResponses = {
 
 export type LoadNdjsonResponse = LoadNdjsonResponses[keyof LoadNdjsonResponses];
 
-export type DeleteBranchData = {
-    body?: never;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
-    path: {
-        /**
-         * The id of the graph.
-         */
-        graph_id: string;
-        /**
-         * The branch; a slash in it is sent as %2F.
-         */
-        branch: string;
-    };
-    query?: {
-        /**
-         * Delete only if every commit of the branch is merged into this one.
-         */
-        merged_into?: string;
-    };
-    url: '/graphs/{graph_id}/branches/{branch}';
-};
-
-export type DeleteBranchErrors = {
-    /**
-     * Bad Request.
-     */
-    400: ErrorOutput;
-    /**
-     * Unauthorized.
-     */
-    401: ErrorOutput;
-    /**
-     * Forbidden.
-     */
-    403: ErrorOutput;
-    /**
-     * Not Found.
-     */
-    404: ErrorOutput;
-    /**
-     * Conflict.
-     */
-    409: ErrorOutput;
-    /**
-     * Too Many Requests.
-     */
-    429: ErrorOutput;
-    /**
-     * Service Unavailable.
-     */
-    503: ErrorOutput;
-    /**
-     * Any other failure.
-     */
-    default: ErrorOutput;
-};
-
-export type DeleteBranchError = DeleteBranchErrors[keyof DeleteBranchErrors];
-
-export type DeleteBranchResponses = {
-    /**
-     * Done.
-     */
-    200: BranchDeleteOutput;
-};
-
-export type DeleteBranchResponse = DeleteBranchResponses[keyof DeleteBranchResponses];
-
 export type MergeBranchesData = {
     body: BranchMergeInput;
     headers?: {
@@ -4352,10 +4932,366 @@ export type PreviewMergeResponses = {
     /**
      * Done.
      */
-    200: MergePreviewOutput;
+    200: BranchMergeOutput;
 };
 
 export type PreviewMergeResponse = PreviewMergeResponses[keyof PreviewMergeResponses];
+
+export type DeleteTagData = {
+    body?: never;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+        /**
+         * The tag.
+         */
+        tag: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/tags/{tag}';
+};
+
+export type DeleteTagErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type DeleteTagError = DeleteTagErrors[keyof DeleteTagErrors];
+
+export type DeleteTagResponses = {
+    /**
+     * Done.
+     */
+    200: TagDeletedOutput;
+};
+
+export type DeleteTagResponse = DeleteTagResponses[keyof DeleteTagResponses];
+
+export type EnsureIndicesData = {
+    body?: EnsureIndicesInput;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/indexes';
+};
+
+export type EnsureIndicesErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type EnsureIndicesError = EnsureIndicesErrors[keyof EnsureIndicesErrors];
+
+export type EnsureIndicesResponses = {
+    /**
+     * Done.
+     */
+    200: IndexReportOutput;
+};
+
+export type EnsureIndicesResponse = EnsureIndicesResponses[keyof EnsureIndicesResponses];
+
+export type OptimizeData = {
+    body?: OptimizeInput;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/optimize';
+};
+
+export type OptimizeErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type OptimizeError = OptimizeErrors[keyof OptimizeErrors];
+
+export type OptimizeResponses = {
+    /**
+     * Done.
+     */
+    200: OptimizeReportOutput;
+};
+
+export type OptimizeResponse = OptimizeResponses[keyof OptimizeResponses];
+
+export type CleanupData = {
+    body?: CleanupInput;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/cleanup';
+};
+
+export type CleanupErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type CleanupError = CleanupErrors[keyof CleanupErrors];
+
+export type CleanupResponses = {
+    /**
+     * Done.
+     */
+    200: CleanupReportOutput;
+};
+
+export type CleanupResponse = CleanupResponses[keyof CleanupResponses];
+
+export type RepairData = {
+    body?: RepairInput;
+    headers?: {
+        /**
+         * A request with the same key is carried out once; repeated, it gives its first answer.
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        /**
+         * The id of the graph.
+         */
+        graph_id: string;
+    };
+    query?: never;
+    url: '/graphs/{graph_id}/repair';
+};
+
+export type RepairErrors = {
+    /**
+     * Bad Request.
+     */
+    400: ErrorOutput;
+    /**
+     * Unauthorized.
+     */
+    401: ErrorOutput;
+    /**
+     * Forbidden.
+     */
+    403: ErrorOutput;
+    /**
+     * Not Found.
+     */
+    404: ErrorOutput;
+    /**
+     * Conflict.
+     */
+    409: ErrorOutput;
+    /**
+     * Request Entity Too Large.
+     */
+    413: ErrorOutput;
+    /**
+     * Unsupported Media Type.
+     */
+    415: ErrorOutput;
+    /**
+     * Too Many Requests.
+     */
+    429: ErrorOutput;
+    /**
+     * Service Unavailable.
+     */
+    503: ErrorOutput;
+    /**
+     * Any other failure.
+     */
+    default: ErrorOutput;
+};
+
+export type RepairError = RepairErrors[keyof RepairErrors];
+
+export type RepairResponses = {
+    /**
+     * Done.
+     */
+    200: RepairReportOutput;
+};
+
+export type RepairResponse = RepairResponses[keyof RepairResponses];
 
 export type PlanSchemaData = {
     body: SchemaInput;
