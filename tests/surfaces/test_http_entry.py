@@ -17,6 +17,7 @@ from omnigraphdb.surfaces.http.failures import status_of
 from omnigraphdb.surfaces.http.requests import Headers
 from tests.support.every_route import Aimed, list_requests, make_busy_graph
 from tests.support.raw_http import RawAnswer, RawRequest, send
+from tests.support.refused_bodies import MAINTAINING
 from tests.support.served import ServerProcess, serving
 from tests.support.settled import digest
 
@@ -201,7 +202,9 @@ def test_the_same_requests_do_write_when_they_are_let_in(place: Place) -> None:
             assert answer.status < 500, (aimed, answer)
             if aimed.writes:
                 assert answer.status == 200, (aimed, answer)
-                assert digest(place.folder) != before, (aimed, answer)
+                is_maintained = aimed.route is not None and aimed.route.operation in MAINTAINING
+                # Maintenance of a graph in order has nothing to do.
+                assert is_maintained or digest(place.folder) != before, (aimed, answer)
 
 
 # ---- the rules by themselves
