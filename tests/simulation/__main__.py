@@ -18,7 +18,7 @@ from tests.simulation import threads
 
 threads.install()
 
-from tests.simulation import encounters, engine_runs, enumerations  # noqa: E402 - the engine is imported with other locks
+from tests.simulation import encounters, engine_runs, enumerations, grouped, rivals  # noqa: E402 - the engine is imported with other locks
 from tests.simulation.mutants import MUTANTS  # noqa: E402
 from tests.simulation.reduce import reduce  # noqa: E402
 from tests.simulation.requested import Fault  # noqa: E402
@@ -76,7 +76,9 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument(
         "--plan",
         choices=["weather", "single", "pair", "lone", "traces", *_PLANS],
-        default="weather",
+        nargs="+",
+        default=["weather"],
+        help="one after the other",
     )
     parser.add_argument("--seed", type=int, help="one universe of weather, printed whole")
     parser.add_argument("--seeds", default="0:100", help="the first, and the one after the last")
@@ -93,8 +95,13 @@ def _read_options() -> argparse.Namespace:
 
 
 def _list_universes(options: argparse.Namespace) -> Iterator[Judged]:
+    for plan in options.plan:
+        yield from _list_planned(plan, options)
+
+
+def _list_planned(chosen: str, options: argparse.Namespace) -> Iterator[Judged]:
     line = options.line or Line.MAIN
-    match options.plan:
+    match chosen:
         case "single":
             for fault in enumerations.SINGLE_FAULTS:
                 yield from enumerations.list_singles(line, Fault(fault))
@@ -138,6 +145,12 @@ _PLANS: Final[Mapping[str, Callable[[Line, int], Iterator[Judged]]]] = {
     "cleaned": encounters.list_cleaned,
     "recoverers": encounters.list_recoverers,
     "adopted": lambda line, _: encounters.list_adopted(line),
+    "reading": partial(encounters.list_standstills, rivals.Reading),
+    "reclaiming": partial(encounters.list_encounters, rivals.Reclaiming),
+    "folding": partial(encounters.list_standstills, rivals.Folding),
+    "dropping": partial(encounters.list_standstills, rivals.Dropping),
+    "same-key": rivals.list_same_keys,
+    "grouped": grouped.list_grouped,
 }
 
 

@@ -15,6 +15,7 @@ from tests.simulation.plans import is_unconditional
 from tests.simulation.requested import Fault, Request
 from tests.simulation.scenarios import Line
 from tests.simulation.universe import Fate
+from tests.simulation.world import Client
 
 _HOUR: Final = 3_600.0
 _TWO: Final = TABLES[:2]
@@ -31,6 +32,8 @@ class Encounter(Staged):
     name = "encounter"
     seconds = LEASE_IS_OVER
     """For how long it stands still at least."""
+    rival_waits = LEASE_IS_OVER + 0.5
+    """After how long `r` begins."""
 
     def __init__(self, line: Line, i: int, j: int = FOREVER) -> None:
         super().__init__(line)
@@ -57,14 +60,18 @@ class Encounter(Staged):
         handle = self.handle(writer)
 
         def meet() -> None:
-            rival.wait(LEASE_IS_OVER + 0.5)
-            opened = self.open(rival)
+            rival.wait(self.rival_waits)
+            opened = self.enter(rival)
             if opened is not None:
                 self.change(opened)
 
         self.start_client(writer, lambda: self.begin(handle))
         self.start_client(rival, meet)
         self.wait_for(writer, rival)
+
+    def enter(self, rival: Client) -> Handle | None:
+        """Give the handle with which `r` changes the ground; one that it opens recovers first."""
+        return self.open(rival)
 
     def begin(self, handle: Handle) -> None:
         """Do what is interrupted."""

@@ -13,6 +13,7 @@ _SHARED: Final = (
     "blind_arming",
     "no_last_look",
     "publish_expects_nothing",
+    "wrong_base",
 )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from omnigraphdb.ids import MAIN
 from tests.simulation.appends import list_transactions, write_history
+from tests.simulation.engine_histories import list_histories
 from tests.simulation.engine_mutants import ENGINE_MUTANTS
 from tests.simulation.engine_pairs import EnginePair, list_pairs
 from tests.simulation.engine_workloads import (
@@ -70,7 +71,7 @@ def main() -> int:
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation --level engine")
     parser.add_argument("--level", choices=["engine"], required=True)
-    parser.add_argument("--plan", choices=["weather", "pairs"], default="weather")
+    parser.add_argument("--plan", choices=["weather", "pairs", "histories"], default="weather")
     parser.add_argument("--seed", type=int, help="one universe of weather, printed whole")
     parser.add_argument("--seeds", default="0:20", help="the first, and the one after the last")
     parser.add_argument("--work", type=Work, choices=list(Work), help="what all clients do")
@@ -85,6 +86,9 @@ def _read_options() -> argparse.Namespace:
 def _list_universes(options: argparse.Namespace) -> Iterator[EngineWeather | EnginePair]:
     if options.plan == "pairs":
         yield from list_pairs(options.line, options.step)
+        return
+    if options.plan == "histories":
+        yield from list_histories()
         return
     first, last = map(int, options.seeds.split(":"))
     for seed in range(first, last) if options.seed is None else (options.seed,):

@@ -189,6 +189,7 @@ class Orphan(Staged):
     def __init__(self, line: Line, k: int, j: int, *, is_made_again: bool = False) -> None:
         super().__init__(line)
         self.k, self.j, self.is_made_again = k, j, is_made_again
+        self.may_drift = is_made_again
 
     def __str__(self) -> str:
         return f"orphan {self.line} {self.k} {self.j}"

@@ -175,12 +175,15 @@ class Handle:
         self, view: View, header: Header, name: str, tables: Sequence[TableKey]
     ) -> WritePlan:
         """Plan an insert of a row of that name into each of the tables."""
-        staged = (self._stage_insert(view, key, name) for key in tables)
+        staged = (self.stage_insert(view, key, name) for key in tables)
         writes = [write for write in staged if write is not None]
         return plan_of(header, view.snapshot, writes)
 
-    def _stage_insert(self, view: View, table: TableKey, name: str) -> TableWrite | None:
+    def stage_insert(
+        self, view: View, table: TableKey, name: str, id_: str | None = None
+    ) -> TableWrite | None:
+        """Stage a row of a name; its id is the name too, if nothing else is said."""
         type_ = view.catalog.tables[table]
-        rows = pa.table({"id": [name], "name": [name]}, schema=type_.schema)
+        rows = pa.table({"id": [id_ or name], "name": [name]}, schema=type_.schema)
         delta = TableDelta(type=type_, kind=DeltaKind.INSERT, rows=rows)
         return stage_write(as_tables(self.tables), view.snapshot.entry(table), view.branch, delta)

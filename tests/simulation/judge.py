@@ -24,11 +24,13 @@ from tests.simulation.promises import (
     Showing,
     decide_showing,
     list_deletions,
+    list_lost_with_branches,
     list_wrong_branches,
     list_wrong_keys,
 )
 from tests.simulation.scenarios import Universe, Write
 from tests.simulation.universe import Fate
+from tests.simulation.verbs import list_readings
 
 SECONDS_MAX = 60.0 + 15.0
 """Longer than the wait for a lock, and what a write takes besides, no call of a client without faults takes."""
@@ -79,7 +81,10 @@ class _Complaints:
             *(one for seen in branches for one in self._judge_branch(seen)),
             *self._judge_audits(audits, branches),
             *list_wrong_branches(self._universe, names),
+            *list_lost_with_branches(self._universe),
             *list_wrong_keys(self._universe, self._handle, names),
+            *self._judge_readings(branches),
+            *self._judge_drift(branches),
             *self._judge_rest(),
             *self._judge_blocked(branches),
             *(one for seen in branches for one in self._judge_pins(seen)),
@@ -150,6 +155,34 @@ class _Complaints:
             head = self._handle.tables.head(at.path, at.branch)
             if at.branch == lance_branch(seen.name) and head != at.version:
                 yield f"S4 {key} on {seen.name} is pinned at {at.version}, its HEAD is {head}"
+
+    def _judge_drift(self, branches: list[BranchSeen]) -> Iterator[str]:
+        """S4: pins are HEADs before anybody writes, where recovery keeps late requests out."""
+        if not self._universe.may_drift:
+            for seen in branches:
+                yield from self._judge_pins(seen)
+
+    def _judge_readings(self, branches: list[BranchSeen]) -> Iterator[str]:
+        """S2: what a writer read is what its commit shows."""
+        if self._universe.has_readings:
+            for seen in branches:
+                yield from self._judge_readings_of(seen)
+
+    def _judge_readings_of(self, seen: BranchSeen) -> Iterator[str]:
+        known: set[str] = set()
+        for commit in seen.commits:
+            if commit.id not in seen.past:
+                continue
+            snapshot = self._find_state(commit).snapshot
+            for entry in snapshot.entries.values():
+                for one in list_readings(self._handle.tables.open(entry.at).commit):
+                    actual = snapshot.entry(one.table).version
+                    if one.row not in known and actual != one.version:
+                        yield (
+                            f"S2 {one.row} read {one.table} at {one.version}, and at its commit {commit.id} "
+                            f"{seen.name} shows {actual}"
+                        )
+                    known.add(one.row)
 
     def _judge_names(self, branch: BranchName, shown: Shown) -> Iterator[str]:
         """S1, S2: each write shows once in all of its tables, or nowhere, at every commit."""

@@ -14,8 +14,15 @@ from omnigraphdb.commit.sidecars import Sidecars
 from omnigraphdb.engine import attempt, branching, joint_commit, keyed
 from omnigraphdb.engine.maintenance.retention import PinnedStates
 from omnigraphdb.errors import HeadMoved
-from omnigraphdb.manifest import branches, change, publish
-from omnigraphdb.recovery import gather, roll_back
+from omnigraphdb.ids import BranchName, CommitId
+from omnigraphdb.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraphdb.manifest import ancestry, branches, change, publish
+from omnigraphdb.manifest.ancestry import Parted
+from omnigraphdb.manifest.manifest import Manifest
+from omnigraphdb.manifest.records import lance_branch
+from omnigraphdb.manifest.state import BranchState
+from omnigraphdb.recovery import classify, gather, roll_back
+from omnigraphdb.recovery.classify import Finding, Observed
 from omnigraphdb.recovery.gather import GatheredOperation
 from omnigraphdb.storage.layout import MANIFEST, sidecar_path
 from omnigraphdb.storage.locks.stored_lease import Lease
@@ -143,6 +150,52 @@ def _date_by_own_clock() -> None:
     _set(change, "_records_of", note)
 
 
+def _take_drafts_for_landed() -> None:
+    """Believe that every version of a group was created, whatever the store answered."""
+    land = SimulatedTables._land
+
+    def send(tables: SimulatedTables, draft: Any) -> None:
+        land(tables, draft)
+
+    _set(SimulatedTables, "_land", send)
+
+
+def _look_before_locking() -> None:
+    """Ask whether a branch is merged before its writers are kept out."""
+    delete, look = branching.delete, branching._require_merged
+
+    def look_and_delete(
+        engine: Any, name: str, *given: Any, merged_into: BranchName | None = None, **named: Any
+    ) -> None:
+        if merged_into is not None:
+            look(engine, BranchName(name), merged_into)
+        delete(engine, name, *given, **named)
+
+    _set(branching, "delete", look_and_delete)
+
+
+def _go_on_from_before_the_fold() -> None:
+    """Take what was known before a fold for what is there after it, whoever published between."""
+
+    def fold(manifest: Manifest, state: BranchState) -> None:
+        if state.fragments > MANIFEST_FRAGMENTS_MAX and manifest.fold(state.branch):
+            image = manifest.rows.load(lance_branch(state.branch))
+            manifest.heads.keep(state.moved_to(image, manifest.rows.fragment_count(image)))
+            manifest.note_head(state.branch)
+
+    _set(publish, "_fold", fold)
+
+
+def _forget_merged_parents() -> None:
+    """Take the point where the source left the target for the base, whatever was merged since."""
+
+    def find(parted: Parted, source: CommitId, _: CommitId) -> tuple[CommitId, ...] | None:
+        at = ancestry._left_at(parted.own, source)
+        return None if at is None else (at,)
+
+    _set(Parted, "find_plain", find)
+
+
 def _ignore_conditions() -> None:
     put = Store.put
 
@@ -202,6 +255,16 @@ def _take_forks_without_a_look() -> None:
     _set(forks, "is_at_fork_point", lambda *_: False)
 
 
+def _complete_groups_in_part() -> None:
+    """Complete a group whose tables moved, however far."""
+
+    def judge(seen: Observed) -> Finding:
+        is_known = seen.pin.confirmed is not None and seen.pin.expected == seen.visible
+        return Finding.ROLLED_PAST_EXPECTED if is_known else Finding.UNEXPECTED_MULTISTEP
+
+    _set(classify, "_classify_confirmed", judge)
+
+
 def _leave_versions_to_late_puts() -> None:
     def none(_: GatheredOperation) -> Iterator[Any]:
         return iter(())
@@ -215,8 +278,9 @@ MUTANTS: Final = {
         Mutant(
             "late_put_blocks",
             "a roll-back leaves the versions free that a late PUT could create",
-            "--plan orphans --line main",
+            "--plan orphans --line main --step 9",
             _leave_versions_to_late_puts,
+            universes=46,
         ),
         Mutant(
             "blind_swap",
@@ -257,9 +321,9 @@ MUTANTS: Final = {
         Mutant(
             "publish_expects_nothing",
             "a publish does not compare pins",
-            "",
+            "--plan reading --line main",
             lambda: _set(change, "_require_pins", _nothing),
-            unseen="the versions of the tables tell as well: pairs, and adoptions at every place, are silent",
+            universes=19,
         ),
         Mutant(
             "own_swap_unknown",
@@ -345,16 +409,30 @@ MUTANTS: Final = {
         Mutant(
             "group_versions_left_free",
             "a roll-back leaves the later versions of a group free for its late PUTs",
-            "",
+            "--plan grouped --line main --step 18",
             lambda: _set(roll_back, "_last_late", lambda _, seen: seen.head),
-            unseen="220 s of weather of groups are silent: a late PUT of the second version of a group is rare",
+            universes=54,
+        ),
+        Mutant(
+            "group_believed",
+            "a version of a group that was not created is taken for landed",
+            "--plan grouped --line main --step 18",
+            _take_drafts_for_landed,
+            universes=1,
+        ),
+        Mutant(
+            "group_completed_in_part",
+            "recovery completes a group of which a part landed",
+            "--plan grouped --line main --step 18",
+            _complete_groups_in_part,
+            universes=1,
         ),
         Mutant(
             "group_key_twice",
             "recovery completes a write whose key another operation has published",
-            "",
+            "--plan same-key --line main",
             lambda: _set(gather, "_is_key_free", lambda *_: True),
-            unseen="200 s of weather of keys are silent: whoever repeats a key recovers its operation first, and so does the heal at entry",
+            universes=68,
         ),
         Mutant(
             "untimely_swap",
@@ -387,9 +465,30 @@ MUTANTS: Final = {
         Mutant(
             "cleanup_looks_once",
             "cleanup does not look for branches that were made since it began",
-            "",
+            "--plan reclaiming --line main --step 5",
             lambda: _set(PinnedStates, "look_again", _forget_made),
-            unseen="220 s of weather of upkeep are silent: a branch is made of what cleanup keeps as the head",
+            universes=45,
+        ),
+        Mutant(
+            "swap_from_before_fold",
+            "after its fold of the manifest a handle goes on from what it knew before, whoever published between",
+            "--plan folding --line main",
+            _go_on_from_before_the_fold,
+            universes=7,
+        ),
+        Mutant(
+            "merged_looked_at_early",
+            "a merged branch is deleted though it moved on since somebody looked",
+            "--plan dropping --line fork",
+            _look_before_locking,
+            universes=6,
+        ),
+        Mutant(
+            "wrong_base",
+            "M1: the base of a merge is the fork point, whatever was merged since, and deletions are lost",
+            "--level engine --plan histories",
+            _forget_merged_parents,
+            universes=1,
         ),
         Mutant(
             "foreign_versions_read",

@@ -62,6 +62,16 @@ def list_wrong_branches(universe: Universe, names: Collection[str]) -> Iterator[
             yield f"S3 {branch} was made, and is not there"
 
 
+def list_lost_with_branches(universe: Universe) -> Iterator[str]:
+    """S1: no write is lost with a branch that is deleted because main has all of its commits; nobody merges it."""
+    for change in universe.branch_changes.values():
+        if not change.is_merged or change.fate is not Fate.ACKNOWLEDGED:
+            continue
+        for write in universe.writes.values():
+            if write.branch == change.branch and write.fate is Fate.ACKNOWLEDGED:
+                yield f"S1 {write.name} was acknowledged, and {change.branch} deleted as if it were merged"
+
+
 def _is_last(changes: Iterable[BranchChange], others: Collection[BranchChange]) -> bool:
     """Whether one of some changes was acknowledged, and came after all the others."""
     return any(

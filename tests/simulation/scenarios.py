@@ -65,9 +65,10 @@ class Write(Call):
 
 @dataclass
 class BranchChange(Call):
-    """A branch that is made of main, or deleted."""
+    """A branch that is made of main, or deleted; `is_merged`: unless it has a commit that main has not."""
 
     is_made: bool = True
+    is_merged: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class Universe(Life):
         self.writes: dict[str, Write] = {}
         self.branch_changes: dict[str, BranchChange] = {}
         self.has_cleaned = False
+        self.has_readings = False
+        """Whether rows say what their writers read."""
+        self.may_drift = True
+        """Whether a version may lie past its pin until somebody writes, as a late one of an earlier branch does."""
         self.branch_changers: Counter[Client] = Counter()
         """Clients that make or delete a branch at this moment."""
         self.initial_branches: frozenset[str] = frozenset()
@@ -156,6 +161,25 @@ class Universe(Life):
         write = self.writes[name] = Write(name, branch, is_adoption=True)
         return self._write(handle, write, lambda: verbs.adopt(handle, branch))
 
+    def insert_by_reading(
+        self, handle: Handle, branch: str, name: str, table: TableKey, read: TableKey
+    ) -> Write:
+        """Insert a row into one table by what another one shows."""
+        self.has_readings = True
+        write = self.writes[name] = Write(name, branch, tables=(table,))
+        return self._write(
+            handle, write, lambda: verbs.insert_by_reading(handle, branch, name, table, read)
+        )
+
+    def insert_under(
+        self, handle: Handle, branch: str, key: str, name: str, tables: Sequence[TableKey]
+    ) -> Write:
+        """Insert a row under a key that another request may have as well: one of them is refused."""
+        write = self.writes[name] = Write(name, branch, tables=tuple(tables))
+        return self._write(
+            handle, write, lambda: verbs.insert_once(handle, branch, name, tables, key=key).commit
+        )
+
     def insert_once(
         self,
         handle: Handle,
@@ -206,6 +230,12 @@ class Universe(Life):
             self._change(handle, gone, lambda: verbs.delete_branch_once(handle, branch, name))
         else:
             self._change(handle, gone, lambda: handle.delete_branch(branch))
+
+    def drop_merged_branch(self, handle: Handle, branch: str, name: str) -> None:
+        """Delete a branch, unless it has a commit that main has not."""
+        gone = BranchChange(name, branch, is_made=False, is_merged=True)
+        self.branch_changes[name] = gone
+        self._change(handle, gone, lambda: verbs.delete_merged_branch(handle, branch))
 
     def _change(self, handle: Handle, change: BranchChange, ask: Callable[[], None]) -> None:
         self.branch_changers[handle.client] += 1

@@ -12,6 +12,11 @@ def test_the_judge_is_silent_about_the_engine() -> None:
     assert verdict.is_silent, verdict.printed
 
 
+def test_merges_have_the_base_that_the_commit_graph_says() -> None:
+    verdict = simulate("--level engine --plan histories")
+    assert verdict.is_silent, verdict.printed
+
+
 def test_a_seed_gives_the_same_requests_whatever_the_hashes_are() -> None:
     first, second = (simulate("--level engine --seeds 0:2 --work story", seed) for seed in (1, 2))
     assert first.digest == second.digest

@@ -21,6 +21,7 @@ QUICK = {
     "locks_never_looked_at",
     "lease_ignored",
     "draft_believed",
+    "publish_expects_nothing",
     "restore_over_anything",
     "decision_not_recorded",
     "rivals_of_pointers_unseen",

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.children import simulate
 
-WORKS = ("keys", "groups", "branches", "lists", "upkeep", "all")
+WORKS = ("keys", "groups", "branches", "lists", "upkeep", "all", "reads")
 LINES = ("main", "own", "fork")
 
 
@@ -29,6 +29,8 @@ LINES = ("main", "own", "fork")
         "--plan adoptions --line fork --step 2",
         "--plan lone --seeds 0:30",
         "--plan refused",
+        "--plan reading folding same-key grouped reclaiming --line main --step 7",
+        "--plan dropping --line fork --step 3",
     ],
 )
 def test_the_judge_is_silent(arguments: str) -> None:
@@ -55,6 +57,10 @@ def test_the_judge_is_silent(arguments: str) -> None:
         *(f"--plan cleaned --line {line}" for line in LINES),
         "--plan adoptions --line fork",
         *(f"--plan lone --line {line} --seeds 30:1000" for line in LINES),
+        *(f"--plan reading same-key --line {line}" for line in LINES),
+        *(f"--plan reclaiming --line {line} --step 2" for line in LINES),
+        "--plan folding grouped --line main",
+        *(f"--plan dropping --line {line}" for line in LINES[1:]),
     ],
 )
 def test_the_judge_is_silent_all_night(arguments: str) -> None:

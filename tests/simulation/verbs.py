@@ -1,6 +1,6 @@
 """What clients do with an opened graph: each verb by the functions of the engine below the public API."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from omnigraphdb.commit.plan import (
 )
 from omnigraphdb.commit.sidecar import PointerUpdate, WriterKind
 from omnigraphdb.commit.stage import stage_write
+from omnigraphdb.engine import branching
 from omnigraphdb.engine.attempt import attempt
 from omnigraphdb.engine.branching import create_once, delete_once
 from omnigraphdb.engine.keyed import (
@@ -35,11 +36,14 @@ from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraphdb.manifest.records import CommitKind
 from omnigraphdb.manifest.view import View
 from tests.simulation.handles import TABLES, Handle
+from tests.simulation.lines import Commit
 from tests.simulation.tables import as_tables
 
 LIST: Final = "list"
 """The row that writers extend: its name lists them, each with a mark of the attempt."""
 MARK: Final = "~"
+_READ: Final = " read "
+"""Stands in the id of a row between its name and what its writer read."""
 NO_COMMIT: Final = CommitId("00000000000000000000000000")
 """A head that no branch has."""
 
@@ -59,11 +63,15 @@ def insert_once(
     name: str,
     tables: Sequence[TableKey],
     *,
+    key: str | None = None,
     expects_no_head: bool = False,
 ) -> Answer:
-    """Insert a row under a key of its name; `expects_no_head` names a head that no branch has, and is refused."""
+    """Insert a row under a key, which is its name if nothing else is said.
+
+    `expects_no_head` names a head that no branch has, and is refused.
+    """
     engine, target = handle.engine, BranchName(branch)
-    options = WriteOptions(key=name, if_commit=NO_COMMIT if expects_no_head else None)
+    options = WriteOptions(key=key or name, if_commit=NO_COMMIT if expects_no_head else None)
     request = make_write_request(
         RequestKind.MUTATE, target, options, name=name, tables=list(tables)
     )
@@ -122,6 +130,39 @@ def _stage_longer(handle: Handle, view: View, table: TableKey, name: str) -> Tab
     return stage_write(as_tables(handle.tables), entry, view.branch, delta)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What the writer of a row read: the version of another table that it relied on."""
+
+    row: str
+    table: TableKey
+    version: int
+
+
+def insert_by_reading(
+    handle: Handle, branch: str, name: str, table: TableKey, read: TableKey
+) -> CommitId:
+    """Insert a row that relies on what another table shows, and says which version that was."""
+    header = _mint(handle, ANONYMOUS)
+
+    def prepare(view: View) -> Prepared[None]:
+        version = view.snapshot.entry(read).version
+        staged = handle.stage_insert(view, table, name, f"{name}{_READ}{read} {version}")
+        writes = [] if staged is None else [staged]
+        return Prepared(plan_of(header, view.snapshot, writes, {read: version}), None)
+
+    return _commit_of(attempt(handle.engine, BranchName(branch), prepare, "insert"))
+
+
+def list_readings(commit: Commit) -> Iterator[Reading]:
+    """List what the writers of the rows of a table read."""
+    for row in commit.rows.values():
+        name, said, read = str(row["id"]).partition(_READ)
+        if said:
+            table, _, version = read.rpartition(" ")
+            yield Reading(name, TableKey(table), int(version))
+
+
 def adopt(handle: Handle, branch: str) -> CommitId:
     """Let a branch that owns no table show what main shows: a merge that moves pins alone."""
     engine, client = handle.engine, handle.client
@@ -163,6 +204,11 @@ def create_branch_once(handle: Handle, name: str, key: str) -> None:
 def delete_branch_once(handle: Handle, name: str, key: str) -> None:
     """Delete a branch under a key."""
     delete_once(handle.engine, name, MAIN, None, key)
+
+
+def delete_merged_branch(handle: Handle, name: str) -> None:
+    """Delete a branch, unless it has a commit that main has not."""
+    branching.delete(handle.engine, name, MAIN, merged_into=MAIN)
 
 
 def clean(handle: Handle) -> int:

@@ -49,6 +49,8 @@ class Work(StrEnum):
     UPKEEP = "upkeep"
     """Cleanups and folds among writers and makers of branches."""
     ALL = "all"
+    READS = "reads"
+    """Inserts into one table by what another one shows."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,16 @@ class Extend:
     wait: float
     branch: str
     tables: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InsertByReading:
+    """One row into a table, by what another table shows."""
+
+    wait: float
+    branch: str
+    table: int
+    read: int
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,9 @@ class Reopen:
     wait: float
 
 
-Operation = Insert | Extend | Adopt | MakeBranch | DropBranch | Clean | Fold | Reopen
+Operation = (
+    Insert | InsertByReading | Extend | Adopt | MakeBranch | DropBranch | Clean | Fold | Reopen
+)
 
 
 @dataclass(frozen=True)
@@ -185,6 +199,8 @@ def _draw_operation(random: Random, line: Line, work: Work) -> Operation:
         return Insert(wait, branch, _draw_tables(random), has_key, is_refused)
     if kind is Extend:
         return Extend(wait, branch, _draw_tables(random))
+    if kind is InsertByReading:
+        return InsertByReading(wait, branch, *random.sample(range(len(TABLES)), 2))
     if kind in (MakeBranch, DropBranch):
         return kind(wait, changed, has_key)
     if kind is Clean:
@@ -280,6 +296,8 @@ class Weather(Universe):
                 self.insert(handle, branch, name, _name_tables(operation))
             case Insert():
                 self._insert_until_known(handle, name, operation)
+            case InsertByReading(branch=branch, table=table, read=read):
+                self.insert_by_reading(handle, branch, name, TABLES[table], TABLES[read])
             case Extend(branch=branch):
                 self.extend(handle, branch, name, _name_tables(operation))
             case Adopt(branch=branch):
@@ -320,5 +338,6 @@ _KINDS: Final = {
     Work.LISTS: (Extend, Extend, Extend, Insert, Adopt),
     Work.UPKEEP: (Insert, Extend, Extend, Clean, Clean, Fold, MakeBranch),
     Work.ALL: (Insert, Insert, Extend, Adopt, MakeBranch, DropBranch, Clean, Fold),
+    Work.READS: (InsertByReading, InsertByReading, InsertByReading, Insert),
 }
 """Kinds of operations, as often as they are drawn."""
