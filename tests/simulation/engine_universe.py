@@ -199,6 +199,7 @@ class EngineUniverse(Life):
             self.world.require_alive()
             self.problems.append(f"S7 {call} ended by {type(error).__name__}: {error}")
         else:
+            self.world.require_alive()
             call.fate = Fate.ACKNOWLEDGED
             self.requests.say(client, f"{name} {operation} acknowledged as {call.answer.commit}")
         call.ended, call.seconds = self._tick(), self.world.now - began
@@ -233,12 +234,14 @@ class EngineUniverse(Life):
             with self._answered:
                 del self._asking[task]
                 self._answered.notify_all()
+            self.world.leave(task)
 
     def _begin(self, name: str, request: Request) -> Task | None:
         """Find the task that sent a request; None for a request beside another one of its task, when that has ended.
 
         Lance reads and removes several files at once. Such requests have the turn of the first of them.
         """
+        self._require_alive(name)
         with self._answered:
             task = self.world.active
             if task is not None and task not in self._asking and _may_send(task, name, request):

@@ -231,7 +231,8 @@ class Requests:
         self._write(request.client, f"{request.verb} {request.key}  ARRIVES")
 
     def say(self, client: Client, what: str) -> None:
-        """Write down what a client says, beside its requests."""
+        """Write down what a client says, beside its requests; who is dead says nothing."""
+        self._world.require_alive()
         self._write(client, f"| {what}")
 
     def _write(self, client: Client, what: str) -> None:

@@ -63,7 +63,8 @@ class Client:
         return self.world.now - self.slept
 
     def new_id(self) -> str:
-        """A fresh ULID; those of a world sort in the order they were made."""
+        """A fresh ULID; those of a world sort in the order they were made, and nobody who is dead gets one."""
+        self.world.require_alive()
         return self.world.new_id()
 
     def wait(self, seconds: float) -> None:
@@ -102,6 +103,8 @@ class Task:
     ready: Ready | None = None
     deadline: float = 0.0
     is_ended: bool = False
+    has_left: bool = False
+    """Whether somebody else has its turn though its thread has not ended."""
     error: BaseException | None = None
 
     @property
@@ -184,7 +187,13 @@ class World:
         except BaseException as error:
             task.error = error
         task.is_ended = True
-        if not self.is_over:
+        if not self.is_over and not task.has_left:
+            self._pass_on()
+
+    def leave(self, task: Task) -> None:
+        """Pass the turn of a dead client on while its thread waits below Python, where it may repeat a request for seconds."""
+        if self.active is task and task.client.is_dead and not (self.is_over or task.has_left):
+            task.has_left = True
             self._pass_on()
 
     @property
