@@ -84,6 +84,33 @@ def _refused_and_killed(uri: str, restored: bool) -> None:
         dying.mutate(text, if_commit=head)
 
 
+def test_a_write_whose_head_moved_before_it_died_is_taken_back(stage: Setting) -> None:
+    story = stage("insert", "main")
+    graph = story.open()
+    assert run_child(_passed_and_killed, story.uri) == KILLED
+    (left,) = graph.pending_recoveries()
+    assert left.forecast == "roll back"
+    note(graph, "main", "after")  # a heal must not complete it, though all of its tables landed
+    graph = story.open()
+    assert without_notes(story.content(graph)) == story.before
+    assert kinds(graph) == [RecoveryKind.ROLLED_BACK]
+    assert_settled(graph)
+
+
+def _passed_and_killed(uri: str) -> None:
+    """Die before the publish, when somebody else has published on the head that was asked for."""
+    graph, other = omnigraphdb.open(uri), omnigraphdb.open(uri)
+    head = graph.commits(limit=1)[0]
+    text = 'query m() { insert Person { k: "new" }  insert City { k: "new" } }'
+
+    def pass_and_die() -> None:
+        note(other, "main", "rival")
+        kill()
+
+    with armed(Failpoint.TABLES_COMMITTED, once(pass_and_die)):
+        graph.mutate(text, if_commit=head)
+
+
 def test_a_read_set_that_moved_at_the_last_moment_refuses_the_write(stage: Setting) -> None:
     story = stage("insert", "main")
     graph, other = story.open(), story.open()

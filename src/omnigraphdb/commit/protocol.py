@@ -151,6 +151,8 @@ def sidecar_of(committer: Committer, plan: WritePlan, held_locks: HeldLocks) -> 
         merged_commits=plan.merged_commits,
         agreed=plan.agreed,
         commit_id=None if plan.maintenance else plan.commit_id,
+        # A schema change relies on every pin, and commits of recovery may come before it.
+        if_commit=plan.if_commit if plan.schema is None else None,
         batch_id=plan.batch_id,
         batch_request=plan.batch_request,
         message=plan.message,

@@ -170,6 +170,8 @@ class Sidecar:
     """Commits of the source that a merge keeps on its branch: the source may be gone when it is completed."""
     agreed: Agreed | None = None
     commit_id: CommitId | None = None
+    if_commit: CommitId | None = None
+    """The head that it must follow, whoever completes it."""
     batch_id: str | None = None
     """The batch that it loads; its commit names it, so that a completed batch is not loaded again."""
     batch_request: str | None = None

@@ -135,6 +135,7 @@ def _member_change(operation: GatheredOperation, member: Sidecar) -> Change:
         updates=tuple(_make_member_update(operation, pin) for pin in pins),
         expected={**operation.sidecar.read_set, **{pin.table_key: pin.expected for pin in pins}},
         draft=replace(draft, message=member.message, group=operation.id),
+        if_head=member.if_commit,
         operation=member.operation,
     )
 
@@ -175,6 +176,7 @@ def _single_change(operation: GatheredOperation) -> Change:
         tombstones={t.table_key: t.version for t in live_tombstones},
         expected=expected,
         draft=_draft(operation),
+        if_head=operation.sidecar.if_commit,
         merged_commits=operation.sidecar.merged_commits,
         operation=operation.sidecar.operation,
     )

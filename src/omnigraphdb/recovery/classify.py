@@ -140,8 +140,8 @@ class Facts:
 
     `is_alive`: its branch exists in the incarnation it wrote. `is_published`: its own commit is visible.
     `is_reached`: everything it registers, drops and points elsewhere is visible. `has_leftovers`: tables or schema
-    files exist that only it made. `may_complete`: its schema files, if it has any, can be put in place, and its
-    idempotency key, if it has one, is free or its own.
+    files exist that only it made. `may_complete`: its schema files, if it has any, can be put in place, the head is the
+    one that it must follow, and its idempotency key, if it has one, is free or its own.
     """
 
     sidecar: Sidecar

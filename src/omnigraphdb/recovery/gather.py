@@ -139,11 +139,13 @@ def find_recovery_commit(state: BranchState, operation_id: OperationId) -> Graph
 
 
 def _may_complete(sidecar: Sidecar, state: BranchState, staging: StagingAction) -> bool:
-    """Whether its schema files can be put in place, and no other operation has published its idempotency keys."""
+    """Whether its schema files can be put in place, it follows the head that it names, and its keys are free."""
     is_placeable = (
         sidecar.writer_kind is not WriterKind.SCHEMA_APPLY or staging is StagingAction.PROMOTE
     )
-    return is_placeable and all(_is_key_free(write, state) for write in sidecar.writes)
+    head = None if state.head is None else state.head.id
+    follows = all(write.if_commit in (None, head) for write in sidecar.writes)
+    return is_placeable and follows and all(_is_key_free(write, state) for write in sidecar.writes)
 
 
 def _is_key_free(write: Sidecar, state: BranchState) -> bool:

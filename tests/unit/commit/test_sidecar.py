@@ -99,6 +99,7 @@ sidecars = st.builds(
     read_set=st.dictionaries(keys, versions, max_size=2),
     merge_source=st.none() | texts.map(CommitId),
     commit_id=st.none() | texts.map(CommitId),
+    if_commit=st.none() | texts.map(CommitId),
     batch_id=st.none() | texts,
     batch_request=st.none() | texts,
     message=st.none() | texts,
