@@ -12,7 +12,15 @@ from omnigraphdb.commit.arrivals import PreparingWriters
 from omnigraphdb.commit.delta import DeltaKind, TableDelta
 from omnigraphdb.commit.lock_queue import LockQueue
 from omnigraphdb.commit.locks import TableLocks
-from omnigraphdb.commit.plan import ANONYMOUS, Header, TableWrite, WritePlan, mint_header, plan_of
+from omnigraphdb.commit.plan import (
+    ANONYMOUS,
+    Header,
+    TableWrite,
+    WriteOptions,
+    WritePlan,
+    mint_header,
+    plan_of,
+)
 from omnigraphdb.commit.protocol import Committer
 from omnigraphdb.commit.sidecar import WriterKind
 from omnigraphdb.commit.sidecars import Sidecars
@@ -153,9 +161,15 @@ class Handle:
         """Delete a branch."""
         delete(self.engine, name, MAIN)
 
-    def insert(self, branch: str, name: str, tables: Sequence[TableKey] = TABLES) -> CommitId:
+    def insert(
+        self,
+        branch: str,
+        name: str,
+        tables: Sequence[TableKey] = TABLES,
+        options: WriteOptions = ANONYMOUS,
+    ) -> CommitId:
         """Insert a row of that name into each of the tables, in one commit."""
-        header = mint_header(self.client, WriterKind.MUTATION, CommitKind.MUTATION, ANONYMOUS)
+        header = mint_header(self.client, WriterKind.MUTATION, CommitKind.MUTATION, options)
 
         def prepare(view: View) -> Prepared[None]:
             return Prepared(self.plan_insert(view, header, name, tables), None)
@@ -165,7 +179,7 @@ class Handle:
             BranchName(branch),
             prepare,
             "insert",
-            may_rely_on_memory=True,
+            may_rely_on_memory=options.if_commit is None,
             only_inserts=True,
         )
         assert done.commit is not None, "an insert makes a commit"

@@ -197,7 +197,8 @@ class _Complaints:
                 yield f"S1 {name} of {write.branch} shows on {branch}"
 
     def _judge_write(self, seen: BranchSeen, write: Write) -> Iterator[str]:
-        """S1: what a client was told is true."""
+        """S1, S3: what a client was told is true, and a write follows the head that it names, whoever completes it."""
+        yield from self._judge_condition(seen, write)
         showing = decide_showing(self._universe, write)
         if showing is Showing.ABSENT and _shows(seen.shown, write):
             yield f"S1 {write.name} was refused, or its branch deleted, and shows: {write.said}"
@@ -213,6 +214,15 @@ class _Complaints:
                     yield f"S1 {one.name} was acknowledged, and {commit} does not show it"
             if not _shows(seen.shown, one):
                 yield f"S1 {one.name} was acknowledged and is gone"
+
+    def _judge_condition(self, seen: BranchSeen, write: Write) -> Iterator[str]:
+        if write.if_commit is None:
+            return
+        for commit in seen.commits:
+            if commit.id in seen.past and _shows(seen.past[commit.id], write):
+                if commit.parent != write.if_commit:
+                    yield f"S3 {write.name} was to follow {write.if_commit}, and {commit.id} follows {commit.parent}"
+                return
 
     def _list_promised(self, write: Write) -> Iterator[Write]:
         """List the writes that show by an acknowledged write: itself, or what it adopted."""

@@ -255,6 +255,23 @@ def _take_forks_without_a_look() -> None:
     _set(forks, "is_at_fork_point", lambda *_: False)
 
 
+def _forget_conditions() -> None:
+    """Write sidecars that say nothing of the head that their write must follow."""
+    describe = protocol.sidecar_of
+
+    def forget(*given: Any) -> Any:
+        return replace(describe(*given), if_commit=None)
+
+    for module in (protocol, group):
+        _set(module, "sidecar_of", forget)
+
+
+def _is_any_alive(committer: Any, sidecar: Any) -> bool:
+    """Whether a branch of the name exists, whichever it is."""
+    names = committer.manifest.rows.branch_names()
+    return sidecar.branch is None or sidecar.branch in names
+
+
 def _complete_groups_in_part() -> None:
     """Complete a group whose tables moved, however far."""
 
@@ -323,7 +340,7 @@ MUTANTS: Final = {
             "a publish does not compare pins",
             "--plan reading --line main",
             lambda: _set(change, "_require_pins", _nothing),
-            universes=19,
+            universes=37,
         ),
         Mutant(
             "own_swap_unknown",
@@ -433,6 +450,34 @@ MUTANTS: Final = {
             "--plan same-key --line main",
             lambda: _set(gather, "_is_key_free", lambda *_: True),
             universes=68,
+        ),
+        Mutant(
+            "stale_reading_completed",
+            "recovery completes a write though what it read has moved",
+            "--plan reading --line main",
+            lambda: _set(gather, "_is_read_set_unmoved", lambda *_: True),
+            universes=32,
+        ),
+        Mutant(
+            "head_not_asked_again",
+            "recovery completes a write whose condition on the head does not hold any more",
+            "--plan expecting --line main",
+            _forget_conditions,
+            universes=17,
+        ),
+        Mutant(
+            "commits_of_others_taken",
+            "recovery takes every commit past a pin for one of its operation",
+            "--plan pairs --line main --step 5",
+            lambda: _set(gather._PinReader, "_is_ours", lambda *_: True),
+            universes=30,
+        ),
+        Mutant(
+            "any_incarnation_recovered",
+            "recovery of a write goes on on the next branch of the name",
+            "--plan orphans-again --line own --step 13",
+            lambda: _set(gather, "_is_alive", _is_any_alive),
+            universes=42,
         ),
         Mutant(
             "untimely_swap",

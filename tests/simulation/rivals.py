@@ -33,8 +33,35 @@ class Reading(_Beside):
     name = "reading"
     seconds = Encounter.seconds
 
+    def __init__(self, line: Line, i: int, *, is_dying: bool = False) -> None:
+        super().__init__(line, i)
+        self._is_dying = is_dying
+        """Whether it dies there, so that recovery decides about what it wrote."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {'dies' if self._is_dying else ''}".rstrip()
+
+    def decide(self, request: Request) -> Fault | None:
+        fault = super().decide(request)
+        return Fault.KILL_AFTER if fault is not None and self._is_dying else fault
+
     def begin(self, handle: Handle) -> None:
         self.insert_by_reading(handle, self.branch, "w", *_A, *_B)
+
+    def change(self, handle: Handle) -> None:
+        self.insert(handle, self.branch, "r", _B)
+
+
+class Expecting(_Beside):
+    """`w` writes on the head that it read, and dies; `r` moves the head by a write to another table."""
+
+    name = "expecting"
+
+    def decide(self, request: Request) -> Fault | None:
+        return None if super().decide(request) is None else Fault.KILL_AFTER
+
+    def begin(self, handle: Handle) -> None:
+        self.insert_after_head(handle, self.branch, "w", _A)
 
     def change(self, handle: Handle) -> None:
         self.insert(handle, self.branch, "r", _B)
@@ -125,6 +152,16 @@ class SameKey(_Beside):
 
 
 # ---- all places
+
+
+def list_readings(line: Line, step: int = 1) -> Iterator[Staged]:
+    """Every request at which the writer stands still, or dies, until everybody else is done."""
+    for i in range(1, PLACES_MAX, step):
+        asleep = Reading(line, i)
+        yield asleep
+        if asleep.met < i:
+            return
+        yield Reading(line, i, is_dying=True)
 
 
 def list_same_keys(line: Line, step: int = 1) -> Iterator[Staged]:

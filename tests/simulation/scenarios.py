@@ -8,8 +8,9 @@ from functools import cache
 from typing import Final, TypeVar
 
 from omnigraphdb.commit.lock_queue import LockQueue
+from omnigraphdb.commit.plan import WriteOptions
 from omnigraphdb.errors import OmniError
-from omnigraphdb.ids import MAIN, CommitId, TableKey
+from omnigraphdb.ids import MAIN, BranchName, CommitId, TableKey
 from tests.simulation import verbs
 from tests.simulation.handles import TABLES, Handle
 from tests.simulation.objects import Asker, Store, Stored
@@ -57,6 +58,8 @@ class Write(Call):
 
     tables: tuple[TableKey, ...] = ()
     commit: CommitId | None = None
+    if_commit: CommitId | None = None
+    """The head that it must follow."""
     receipt: str | None = None
     """What the first carrier of a keyed write told."""
     has_key: bool = False
@@ -160,6 +163,16 @@ class Universe(Life):
         """Let a branch show what main shows."""
         write = self.writes[name] = Write(name, branch, is_adoption=True)
         return self._write(handle, write, lambda: verbs.adopt(handle, branch))
+
+    def insert_after_head(
+        self, handle: Handle, branch: str, name: str, tables: Sequence[TableKey]
+    ) -> Write:
+        """Read the head of a branch, and insert a row if it is the head still."""
+        head = handle.manifest.current(BranchName(branch)).head
+        assert head is not None, "the branch has commits"
+        write = self.writes[name] = Write(name, branch, tables=tuple(tables), if_commit=head.id)
+        options = WriteOptions(if_commit=head.id)
+        return self._write(handle, write, lambda: handle.insert(branch, name, tables, options))
 
     def insert_by_reading(
         self, handle: Handle, branch: str, name: str, table: TableKey, read: TableKey

@@ -30,6 +30,7 @@ LINES = ("main", "own", "fork")
         "--plan lone --seeds 0:30",
         "--plan refused",
         "--plan reading folding same-key grouped reclaiming --line main --step 7",
+        "--plan expecting --line main",
         "--plan dropping --line fork --step 3",
     ],
 )
@@ -57,7 +58,7 @@ def test_the_judge_is_silent(arguments: str) -> None:
         *(f"--plan cleaned --line {line}" for line in LINES),
         "--plan adoptions --line fork",
         *(f"--plan lone --line {line} --seeds 30:1000" for line in LINES),
-        *(f"--plan reading same-key --line {line}" for line in LINES),
+        *(f"--plan reading expecting same-key --line {line}" for line in LINES),
         *(f"--plan reclaiming --line {line} --step 2" for line in LINES),
         "--plan folding grouped --line main",
         *(f"--plan dropping --line {line}" for line in LINES[1:]),
