@@ -29,8 +29,8 @@ LINES = ("main", "own", "fork")
         "--plan adoptions --line fork --step 2",
         "--plan lone --seeds 0:30",
         "--plan refused",
-        "--plan reading folding same-key grouped reclaiming --line main --step 7",
-        "--plan expecting --line main",
+        "--plan expecting reading --line main",
+        "--plan folding same-key grouped reclaiming --line main --step 9",
         "--plan dropping --line fork --step 3",
     ],
 )
