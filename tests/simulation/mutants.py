@@ -17,7 +17,7 @@ from omnigraphdb.errors import HeadMoved
 from omnigraphdb.ids import BranchName, CommitId
 from omnigraphdb.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraphdb.manifest import ancestry, branches, change, publish
-from omnigraphdb.manifest.ancestry import Parted
+from omnigraphdb.manifest.ancestry import DivergedCommits
 from omnigraphdb.manifest.manifest import Manifest
 from omnigraphdb.manifest.records import lance_branch
 from omnigraphdb.manifest.state import BranchState
@@ -189,11 +189,11 @@ def _go_on_from_before_the_fold() -> None:
 def _forget_merged_parents() -> None:
     """Take the point where the source left the target for the base, whatever was merged since."""
 
-    def find(parted: Parted, source: CommitId, _: CommitId) -> tuple[CommitId, ...] | None:
+    def find(parted: DivergedCommits, source: CommitId, _: CommitId) -> tuple[CommitId, ...] | None:
         at = ancestry._left_at(parted.own, source)
         return None if at is None else (at,)
 
-    _set(Parted, "find_plain", find)
+    _set(DivergedCommits, "find_plain", find)
 
 
 def _ignore_conditions() -> None:
