@@ -9,7 +9,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 # Every command here starts many processes; each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup hooks demo test check fmt faults spark simulate model soak bench lock typescript ui pictures reference walks report clean
+.PHONY: help setup hooks demo test again check fmt faults spark simulate model soak bench lock typescript ui pictures reference walks report clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ demo: $(STAMP) ## the main job on an example graph, which stays in demo.omni to 
 
 test: $(STAMP) ## every test but the long soaks
 	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup --durations 30 --durations-min 5
+
+again: $(STAMP) ## the tests that failed last, one after the other
+	$(BIN)/python -m pytest -m "not soak" -n 0 --last-failed --last-failed-no-failures none
 
 check: $(STAMP) ## format, lint, types, layers, and measures that may not grow
 	$(BIN)/ruff format --check .

@@ -70,7 +70,9 @@ FAULTS: Final = (
         raised=OSError,
         text=r"The commit would produce two fragments with id",
     ),
-    FaultRow(kind=FaultKind.FENCED, raised=OSError, text=r"Error from commit handler: VersionTaken\b"),
+    FaultRow(
+        kind=FaultKind.FENCED, raised=OSError, text=r"Error from commit handler: VersionTaken\b"
+    ),
     FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"^Dataset already exists"),
     # A writer that loses the race to create a table reads the version before the winner's first.
     FaultRow(kind=FaultKind.EXISTS, raised=OSError, text=r"_versions/0\.manifest was not found"),
