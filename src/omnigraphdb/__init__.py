@@ -64,6 +64,7 @@ from omnigraphdb.errors import (
     StorageError,
     UserInputError,
 )
+from omnigraphdb.version import VERSION
 
 if TYPE_CHECKING:
     from omnigraphdb.api.analytics import Projection, Scores
@@ -118,7 +119,7 @@ if TYPE_CHECKING:
     from omnigraphdb.remote.graph import RemoteGraph, connect
     from omnigraphdb.surfaces.http.notebook import show
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # Type checkers and editors read the list below; it is complete, but for `open`.
 __all__ = [

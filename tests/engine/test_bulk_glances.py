@@ -125,7 +125,7 @@ def test_nodes_that_are_too_many_stay_where_they_are(
     few = rows == "few nodes"
     bound = 60 if few else 59
     monkeypatch.setattr(
-        "omnigraphdb.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_by_size",
         lambda *given: replace(choose_by_size(*given), held_ids_max=bound),
     )
     source = {"Person": people(), "Knows": edges(NAMES, NAMES)}
@@ -176,7 +176,7 @@ def choose_shuffle(*given: Any) -> RunnerChoice:
 def test_what_a_shuffle_finds_is_told_as_ever(
     tmp_path: Path, graph: Graph, wrong: str, mode: "Mode", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraphdb.api.loading.choose_here", choose_shuffle)
+    monkeypatch.setattr("omnigraphdb.api.loading.choose_by_size", choose_shuffle)
     with omnigraphdb.init(tmp_path / "memory", SCHEMA) as memory:
         assert outcome(graph, wrong, mode) == outcome(memory, wrong, mode)
 
@@ -211,7 +211,7 @@ def test_a_hub_is_shuffled_once_for_each_split_however_many_edges_name_it(
 ) -> None:
     counting = CountingRunner(LocalRunner(1))
     monkeypatch.setattr(
-        "omnigraphdb.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_by_size",
         lambda *given: replace(choose_shuffle(*given), runner=counting),
     )
     hub = edges(["p000"] * 3000, [NAMES[i % 60] for i in range(3000)])
@@ -228,7 +228,7 @@ def test_ids_in_no_order_past_the_bound_of_one_task_are_shuffled(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "omnigraphdb.api.loading.choose_here",
+        "omnigraphdb.api.loading.choose_by_size",
         lambda *given: replace(choose_by_size(*given), one_task_ids_max=59),
     )
     with pytest.raises(ConstraintError, match="'p007' is in record 53 and in record 61"):

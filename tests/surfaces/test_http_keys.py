@@ -45,6 +45,22 @@ def test_the_same_key_gives_the_first_answer_again(server: ServerProcess) -> Non
         assert send("Kim", "x" * 300)[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "body"), [("/tags", {"name": "t"}), ("/optimize", {}), ("/cleanup", {"keep": 9})]
+)
+def test_a_write_that_cannot_be_repeated_by_a_key_refuses_one(
+    server: ServerProcess, path: str, body: dict[str, object]
+) -> None:
+    with server.client() as http:
+        answer = http.post(path, json=body, headers={"idempotency-key": "k"})
+        assert answer.status_code == 400
+        assert (
+            answer.json()["error"]
+            == "Idempotency-Key is not read by this request; nothing was done"
+        )
+        assert http.get("/tags").json() == {"tags": []}
+
+
 def test_every_acknowledged_write_survives_two_kills_once(tmp_path: Path) -> None:
     kill_under_writers(tmp_path, rounds=2)
 

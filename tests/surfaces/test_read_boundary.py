@@ -301,6 +301,13 @@ def test_a_schema_change_names_the_branches_that_the_actor_may_read(door: Door) 
     assert VAULT not in denied.text
 
 
+@pytest.mark.parametrize("path", ["/commits/01", "/commits/01/changes"])
+def test_a_beginning_that_commits_share_names_none_of_them(door: Door, path: str) -> None:
+    answer = door.ask("bob", "GET", path)
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "commit '01' not found"
+
+
 def test_a_feed_does_not_show_what_a_hidden_branch_changed(door: Door, graph: Graph) -> None:
     graph.mutate(
         f'query q() {{ delete Person where name = "{SECRET}" }}', branch=VAULT, actor="ada"

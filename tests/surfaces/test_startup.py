@@ -88,21 +88,21 @@ def loaded(
 
 
 COMMANDS = {
-    "help": (("--help",), NO_GRAPH, 61),
-    "version": (("version",), NO_GRAPH, 50),
-    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 107),
-    "fmt": (("fmt", "people.gq"), NO_GRAPH, 107),
+    "help": (("--help",), NO_GRAPH, 62),
+    "version": (("version",), NO_GRAPH, 51),
+    "lint": (("lint", "--schema", "people.pg", "--query", "people.gq"), NO_GRAPH, 108),
+    "fmt": (("fmt", "people.gq"), NO_GRAPH, 108),
     "plan of files": (
         ("schema", "plan", "--from", "people.pg", "--to", "people.pg"),
         NO_GRAPH,
-        107,
+        108,
     ),
-    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 343),
-    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 338),
+    "query": (("query", "--store", "g", "--query", "people.gq"), READ, 344),
+    "commit list": (("commit", "list", "g", "--limit", "1"), ("pandas", *FOREIGN_VERBS), 339),
     "insert": (
         ("mutate", "--store", "g", "-e", 'query a() { insert Person { name: "Bo" } }'),
         WRITE,
-        382,
+        383,
     ),
 }
 

@@ -132,7 +132,7 @@ def _moment_of(name: str, value: object) -> datetime:
 
 
 Text = Annotated[str, text_of]
-Names = Annotated[Sequence[str], names_of]
+Names = Annotated[Sequence[str], _names_of]
 Count = Annotated[int, count_of]
 """A whole number from 0 on."""
 EntityId = str | int | float | date | Mapping[str, Any]

@@ -148,6 +148,7 @@ CREATE_BRANCH = Verb(
         input="BranchCreateInput",
     ),
     writes=True,
+    keyed=True,
     tool=Tool(
         name="branches_create",
         description="Create a branch: a copy of another to work on, which costs nothing.",
@@ -207,6 +208,7 @@ DELETE_BRANCH = Verb(
         names={"branch": "name"},
     ),
     writes=True,
+    keyed=True,
     tool=Tool(
         name="branches_delete",
         description="Delete a branch and what only it has.",
@@ -299,6 +301,7 @@ MERGE = Verb(
         input="BranchMergeInput",
     ),
     writes=True,
+    keyed=True,
     conditional=True,
     tool=Tool(
         name="branches_merge",

@@ -83,6 +83,7 @@ APPLY_SCHEMA = Verb(
         method=Method.POST, path="/schema/apply", operation="applySchema", input="SchemaInput"
     ),
     writes=True,
+    keyed=True,
     conditional=True,
 )
 

@@ -78,6 +78,8 @@ class Verb(Generic[A, R]):
     summary: str
     endpoint: Endpoint
     writes: bool = False
+    keyed: bool = False
+    """Whether a call may have an idempotency key."""
     conditional: bool = False
     """Whether it can depend on the head of its branch."""
     tool: Tool | None = None
@@ -91,6 +93,7 @@ class Verb(Generic[A, R]):
             summary=summary,
             endpoint=endpoint,
             writes=False,
+            keyed=False,
             conditional=False,
             tool=None,
         )

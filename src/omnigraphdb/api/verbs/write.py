@@ -78,6 +78,7 @@ MUTATE = Verb(
     summary="Run a mutation in one commit, or not at all",
     endpoint=Endpoint(method=Method.POST, path="/mutate", operation="mutate", input="MutateInput"),
     writes=True,
+    keyed=True,
     conditional=True,
 )
 
@@ -159,6 +160,7 @@ LOAD = Verb(
     summary="Load JSON lines in one commit, or not at all",
     endpoint=Endpoint(method=Method.POST, path="/load", operation="load", input="LoadInput"),
     writes=True,
+    keyed=True,
 )
 
 WRITE_VERBS: tuple[Verb[Any, Any], ...] = (MUTATE, LOAD)

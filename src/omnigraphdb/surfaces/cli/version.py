@@ -3,9 +3,9 @@
 import sys
 from importlib.util import find_spec
 
-from omnigraphdb import __version__
 from omnigraphdb.surfaces.cli.address import Json
 from omnigraphdb.surfaces.cli.output import say, say_json
+from omnigraphdb.version import VERSION
 
 
 def version(json: Json = False) -> None:
@@ -16,14 +16,14 @@ def version(json: Json = False) -> None:
     from omnigraphdb.manifest.stamp import CURRENT
 
     if not json:
-        say(f"omnigraphdb {__version__}\ninternal-schema {CURRENT}")
+        say(f"omnigraphdb {VERSION}\ninternal-schema {CURRENT}")
         return
     from importlib.metadata import version as installed
 
     packages = {name: installed(name) for name in ("pylance", "pyarrow")}
     say_json(
         {
-            "version": __version__,
+            "version": VERSION,
             "internal_schema_version": CURRENT,
             "python": sys.version.partition(" ")[0],
         }

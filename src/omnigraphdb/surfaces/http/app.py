@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from omnigraphdb.errors import NotReady, OmniError, ReadCancelled
+from omnigraphdb.errors import NotReady, OmniError, ReadCancelled, UserInputError
 from omnigraphdb.logs import get_logger
 from omnigraphdb.runtime import SYSTEM, Runtime
 from omnigraphdb.surfaces.http import calls, pages
@@ -233,6 +233,9 @@ class Application:
             raw_path=request.raw_path,
         )
         query = calls.read_query(request.query_string, match.route.params)
+        key = calls.read_key(request.headers) if exchange.writes else None
+        if key is not None and not match.route.keyed:
+            raise UserInputError("Idempotency-Key is not read by this request; nothing was done")
         body, size = await self._read_body(exchange, match.route)
         return Call(
             served=self.served,
@@ -244,7 +247,7 @@ class Application:
             body=body,
             body_bytes=size,
             if_commit=condition,
-            key=calls.read_key(request.headers) if exchange.writes else None,
+            key=key,
             message=calls.read_message(request.headers) if exchange.writes else None,
         )
 

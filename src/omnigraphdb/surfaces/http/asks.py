@@ -84,22 +84,19 @@ def ask_query(call: Call) -> Iterator[Ask]:
 
 
 def ask_commit(call: Call) -> Iterator[Ask]:
-    """A commit, which is read on the branch that made it; one of a branch that may not be read is unknown."""
+    """A commit, which is read on the branch that made it.
+
+    A commit of a branch that may not be read is unknown. So is a beginning that several commits share: a refusal would
+    name them.
+    """
     name = call.path["commit"]
-    yield from ask_rights(
-        CallKind.READ, lambda: commit_not_found(name), branch=find_commit_branch(call, name)
-    )
-
-
-def ask_shown_commit(call: Call) -> Iterator[Ask]:
-    """A commit to show; a name that no commit can have is unknown as well."""
     try:
-        call.place.graph.commit(call.path["commit"])
+        author = call.place.graph.commit(name).branch
     except UserInputError as error:
-        raise NotFoundError(f"commit '{call.path['commit']}' not found") from error
+        raise NotFoundError(f"commit '{name}' not found") from error
     except NotFoundError:
-        pass
-    yield from ask_commit(call)
+        author = None
+    yield from ask_rights(CallKind.READ, lambda: commit_not_found(name), branch=author)
 
 
 def ask_commits(call: Call) -> Iterator[Ask]:

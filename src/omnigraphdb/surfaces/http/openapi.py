@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
-from omnigraphdb import __version__
 from omnigraphdb.api import wire
 from omnigraphdb.api.wire.hints import is_shape
 from omnigraphdb.surfaces.http.calls import Param
 from omnigraphdb.surfaces.http.replies import JSON, NDJSON
 from omnigraphdb.surfaces.http.routing import BodyKind, Route
 from omnigraphdb.surfaces.http.shapes import Schema, describe_shapes, reference, schema_of
+from omnigraphdb.version import VERSION
 
 _PREFIX: Final = "/graphs/{graph_id}"
 _NAMES: Final = {
@@ -37,7 +37,7 @@ def describe_api(routes: Iterable[Route], *, flat: bool, secured: bool) -> Schem
         "openapi": "3.1.0",
         "info": {
             "title": "OmniGraph",
-            "version": __version__,
+            "version": VERSION,
             "description": "A typed, versioned property graph over HTTP.",
         },
         "paths": paths,
@@ -70,7 +70,7 @@ def _add(paths: dict[str, Schema], path: str, route: Route, operation: str, secu
         "parameters": [_describe_name(name, {**route.names, **_NAMES}) for name in names]
         + [_describe_param(param) for param in route.params]
         + ([_CONDITION] if route.conditional else [])
-        + ([_KEY] if route.writes else [])
+        + ([_KEY] if route.writes and route.keyed else [])
         + ([_TIMEOUT] if _is_read(route) else []),
         "responses": _describe_answers(route),
     }

@@ -149,7 +149,7 @@ READS: Final = (
     *make_routes(LIST_JOBS),
     *make_routes(SHOW_OPERATION),
     *make_routes(LIST_COMMITS, asks=asks.ask_commits),
-    *make_routes(SHOW_COMMIT, asks=asks.ask_shown_commit),
+    *make_routes(SHOW_COMMIT, asks=asks.ask_commit),
     Route(
         method="GET",
         path="/commits/{commit}/changes",

@@ -56,6 +56,8 @@ class Route:
     names: Mapping[str, str] = field(default_factory=dict)
     """Texts of the names in the path, where the description does not know them."""
     conditional: bool = False
+    keyed: bool = True
+    """Whether a write may have an idempotency key."""
     answer: Any = None
     media: tuple[str, ...] = (JSON,)
     statuses: tuple[int, ...] = ()

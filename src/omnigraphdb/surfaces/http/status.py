@@ -1,11 +1,11 @@
 """Routes about the server itself: whether it lives, whether it serves, and what."""
 
-from omnigraphdb import __version__
 from omnigraphdb.errors import NotReady
 from omnigraphdb.manifest.stamp import CURRENT
 from omnigraphdb.surfaces.http.calls import Call
 from omnigraphdb.surfaces.http.replies import Reply, reply_json
 from omnigraphdb.surfaces.http.served import Served
+from omnigraphdb.version import VERSION
 
 
 def health(_call: Call) -> Reply:
@@ -13,7 +13,7 @@ def health(_call: Call) -> Reply:
     return reply_json(
         {
             "status": "ok",
-            "version": __version__,
+            "version": VERSION,
             "internal_schema_version": CURRENT,
             "source_version": None,
         }

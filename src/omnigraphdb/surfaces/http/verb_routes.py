@@ -40,6 +40,7 @@ def make_routes(verb: Verb[Any, Any], *, asks: Asks | None = None) -> Iterator[R
         verb=verb.kind,
         asks=asks or (lambda call: list_asks(verb, call, _read_arguments(verb, call))),
         writes=verb.writes,
+        keyed=verb.keyed,
         body_kind=_find_body_kind(verb),
         body=_make_body(verb) if endpoint.has_body else None,
         params=() if endpoint.has_body else list_params(verb),

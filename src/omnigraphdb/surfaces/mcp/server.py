@@ -16,13 +16,13 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from omnigraphdb import __version__
 from omnigraphdb.cancellation import Cancellation
 from omnigraphdb.logs import get_logger
 from omnigraphdb.runtime import SYSTEM, Runtime
 from omnigraphdb.surfaces.mcp.advice import word_failure
 from omnigraphdb.surfaces.mcp.session import RESOURCES, Outcome, Session
 from omnigraphdb.surfaces.mcp.tools import Tool
+from omnigraphdb.version import VERSION
 
 Context = ServerRequestContext[Any, Any]
 FindSession = Callable[[Context], Session]
@@ -51,7 +51,7 @@ def make_server(
     answers = _Answers(find, runtime, readers)
     return Server(
         "omnigraph",
-        version=__version__,
+        version=VERSION,
         instructions=INSTRUCTIONS,
         get_tool_input_schema=lambda _: None,
         on_list_tools=answers.list_tools,
