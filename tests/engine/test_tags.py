@@ -103,7 +103,7 @@ def test_a_name_belongs_to_one_commit_and_is_free_again_once_deleted(graph: Grap
     "bad", ["", "main", "17", "2026-11-16", "01M7HHKVGEH067", "a b", "a..b", "-a", "a/", "\udc80"]
 )
 def test_a_name_that_means_something_else_is_refused(graph: Graph, bad: str) -> None:
-    with pytest.raises(UserInputError, match="tag name|is no UTF-8 text"):
+    with pytest.raises(UserInputError, match=r"tag name|is no UTF-8 text"):
         graph.tag(bad)
     assert graph.tags() == []
 

@@ -2359,12 +2359,6 @@ export type ListTagsResponse = ListTagsResponses[keyof ListTagsResponses];
 
 export type CreateTagData = {
     body: TagCreateInput;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
@@ -4939,12 +4933,6 @@ export type PreviewMergeResponse = PreviewMergeResponses[keyof PreviewMergeRespo
 
 export type DeleteTagData = {
     body?: never;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
@@ -5007,12 +4995,6 @@ export type DeleteTagResponse = DeleteTagResponses[keyof DeleteTagResponses];
 
 export type EnsureIndicesData = {
     body?: EnsureIndicesInput;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
@@ -5079,12 +5061,6 @@ export type EnsureIndicesResponse = EnsureIndicesResponses[keyof EnsureIndicesRe
 
 export type OptimizeData = {
     body?: OptimizeInput;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
@@ -5151,12 +5127,6 @@ export type OptimizeResponse = OptimizeResponses[keyof OptimizeResponses];
 
 export type CleanupData = {
     body?: CleanupInput;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
@@ -5223,12 +5193,6 @@ export type CleanupResponse = CleanupResponses[keyof CleanupResponses];
 
 export type RepairData = {
     body?: RepairInput;
-    headers?: {
-        /**
-         * A request with the same key is carried out once; repeated, it gives its first answer.
-         */
-        'Idempotency-Key'?: string;
-    };
     path: {
         /**
          * The id of the graph.
